@@ -201,7 +201,8 @@ class UniqueLengthWindow(Window):
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
-        self.held, self.latest, self.passed, self.number, self.torn = state
+        self.held, latest, self.passed, self.number, self.torn = state
+        self.latest = _linked(latest, [event[1:] for event in self.held])
 
 
 @window("unique:time", overloads("unique:time", (KEY, Parameter("window.time", TIME))))
@@ -283,5 +284,12 @@ class UniqueTimeWindow(Window):
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
-        self.held, self.known, self.youngest, due = state
+        self.held, known, self.youngest, due = state
+        self.known = _linked(known, self.held)
         self.timer.restore(due)
+
+
+def _linked(latest: dict[Any, Arrival], held: Iterable[Arrival]) -> dict[Any, Arrival]:
+    """Return the latest events of keys, each with the row that is held: not a number equals itself only."""
+    found = {repr(event): event for event in held}
+    return {key: found.get(repr(event), event) for key, event in latest.items()}

@@ -96,11 +96,7 @@ class BatchWriter:
 
     def _holds(self, event: Event, where: str) -> list[str]:
         """Return what puts an event at the end of a list, as ``d``."""
-        prefix, key, kept = self._prefix, self._key, []
-        for place in self._query.kept:
-            value = event.read(place)
-            values, nulls = self._whole.attribute(f"{prefix}_w", place, value.type, self._nodes)
-            kept += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null}"]
+        prefix, key = self._prefix, self._key
         return [
             f"d = {prefix}_free[0]",
             "if d >= 0:",
@@ -109,15 +105,23 @@ class BatchWriter:
             f"    d = {prefix}_free[1]",
             f"    {prefix}_free[1] = d + 1",
             f"{prefix}_next[d] = -1",
-            f"{prefix}_ts[d] = {event.timestamp}",
             f"if {prefix}_{where}[{key}] < 0:",
             f"    {prefix}_{where}[{key}] = d",
             "else:",
             f"    {prefix}_next[{prefix}_{where}_end[{key}]] = d",
             f"{prefix}_{where}_end[{key}] = d",
             f"{prefix}_{where}_size[{key}] += 1",
-            *kept,
+            *self._writes(event),
         ]
+
+    def _writes(self, event: Event) -> list[str]:
+        """Return what writes an event into its node."""
+        lines = [f"{self._prefix}_ts[d] = {event.timestamp}"]
+        for place in self._query.kept:
+            value = event.read(place)
+            values, nulls = self._whole.attribute(f"{self._prefix}_w", place, value.type, self._nodes)
+            lines += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null}"]
+        return lines
 
     def _frees(self, where: str) -> list[str]:
         """Return what lets all nodes of a list be free."""

@@ -66,6 +66,7 @@ def _places(running: Running) -> Iterator[tuple[Any, Any]]:
         yield from _sessions(running, query)
         for side in query.sides:
             yield from side_keys(running, side)
+        yield from _unique_keys(running, query)
     for query in running.program.parts:
         types = query.read.types
         kept = [(place, "w") for place in query.kept] + [(place, "p") for place in range(len(types))]
@@ -130,8 +131,17 @@ def _sessions(running: Running, query: QueryText) -> Iterator[tuple[Any, Any]]:
     name = f"{query.name}_s_k"
     if name in running.program.arrays.tables:
         numbers = numpy.arange(int(running.arrays[f"{name}_meta"][0]))
-        yield running.arrays[f"{name}_keys"], numbers * 2
+        width = running.program.arrays.tables[name].width
+        yield running.arrays[f"{name}_keys"], numbers * width + width - 2
         yield running.arrays[f"{query.name}_text"], numbers
+
+
+def _unique_keys(running: Running, query: QueryText) -> Iterator[tuple[Any, Any]]:
+    """Yield the keys of a window that has one event of each."""
+    unique, table = None if query.read.window is None else query.read.window.unique, f"{query.name}_u_k"
+    if unique is not None and unique.type is Type.STRING and table in running.program.arrays.tables:
+        slots, width = running.arrays[f"{table}_slots"], running.program.arrays.tables[table].width
+        yield running.arrays[f"{table}_keys"], slots[slots >= 0] * width + width - 2
 
 
 def _free(running: Running, prefix: str) -> Any:

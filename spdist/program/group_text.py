@@ -311,7 +311,7 @@ class GroupWriter:
         lines = [self.filled(line, aggregate, group, text, null or "False") for line in statements]
         if form.skips_null and null:
             lines = [f"if not ({null}):", *indent(lines)]
-            if form.on_null and enters:
+            if form.on_null:
                 lines += ["else:", *indent([self.filled(line, aggregate, group) for line in form.on_null])]
         return [*writer.lines, *lines]
 

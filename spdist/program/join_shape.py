@@ -191,7 +191,7 @@ def _side(checked: CheckedQuery, given: ast.JoinInput, position: int) -> Side:
         stream=source.stream_id,
         schema=source.schema,
         filters=_filters(side.input.before, side),
-        window=_window(side, source.schema),
+        window=_window(side, source.schema, checked.scope),
         triggers=side.unidirectional or not one_way,
         outer=outer.get(given.kind, (False, False))[position],
         search=search_of(given.on, checked.scope, position) if looked_into else Search((), (), ()),
@@ -205,9 +205,11 @@ def _filters(handlers: Sequence[ast.Node], side: ast.JoinSide) -> tuple[ast.Expr
     return filters
 
 
-def _window(side: ast.JoinSide, schema: Schema) -> Kept | None:
-    window = window_of(side.input, schema)
-    if isinstance(window, Batched | Sessions) or (window is not None and (window.delays or window.known)):
+def _window(side: ast.JoinSide, schema: Schema, scope: Scope) -> Kept | None:
+    window = window_of(side.input, schema, scope)
+    if isinstance(window, Batched | Sessions) or (
+        window is not None and (window.delays or window.known or window.orders or window.unique)
+    ):
         assert side.input.window is not None
         raise NotTyped(f"the window {side.input.window.id} of a join", side.input.window.span)
     assert window is None or isinstance(window, Sliding)

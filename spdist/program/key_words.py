@@ -17,7 +17,7 @@ from spdist.functions.numbers import float32, text_of, text_of_float32
 from spdist.language.types import Type
 from spdist.program.running import Running
 
-__all__ = ["key_texts", "keys_of_texts", "real_key", "real_values", "real_words", "words_of"]
+__all__ = ["key_numbers", "key_texts", "keys_of_texts", "real_key", "real_values", "real_words", "words_of"]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
 
@@ -42,6 +42,20 @@ def words_of(values: Any, nulls: Any, type: Type) -> Any:
 def real_key(text: str) -> float | None:
     """Return the real that Java writes so as the key of a group; None for null."""
     return None if text == "null" else float(text)
+
+
+def key_numbers(running: Running, table: str, words: Any) -> Any:
+    """Return the numbers of keys; new ones get one."""
+    arrays = running.arrays
+    found = numpy.empty(len(words), numpy.int64)
+    running.compiled.kernels.find_all(
+        *(arrays[f"{table}_{part}"] for part in ("slots", "keys", "meta", "after")),
+        numpy.ascontiguousarray(words).reshape(-1),
+        words.shape[1],
+        numpy.empty(words.shape[1], numpy.int64),
+        found,
+    )
+    return found
 
 
 # Keys of partitions: texts, whatever the type.

@@ -23,6 +23,14 @@ from spdist.program.session_text import SessionWriter
 from spdist.program.shape import Batched, Looked, Read, Sessions, Sliding
 from spdist.program.sorted_text import SortedWriter
 from spdist.program.text_functions import FAILED, NULL, argument_of
+from spdist.program.unique_text import (
+    UniqueBatchWriter,
+    UniqueExternalWriter,
+    UniqueLengthWriter,
+    UniquePeriodWriter,
+    UniqueTimeWriter,
+    UniqueWriter,
+)
 from spdist.program.window_text import WindowWriter
 
 __all__ = ["QueryWriter"]
@@ -59,7 +67,10 @@ class QueryWriter:
             make = SortedWriter if query.read.window.orders else WindowWriter
             make = SessionWriter if isinstance(query.read.window, Sessions) else make
             make = ExternalWriter if query.read.window.time is not None else make
+            make = _unique_writer(query.read.window) if query.read.window.unique is not None else make
             self._window = make(whole, query, query.read.window, key or "0", self._groups)
+            if isinstance(self._window, UniqueWriter):
+                self._window.asked = self._key_writer
 
     def lines(self) -> list[str]:
         """Return the block, with those of its readers."""
@@ -100,6 +111,7 @@ class QueryWriter:
     def _batch(self, results: ResultWriter) -> BatchWriter:
         """Return what writes a window that has results for events later than they come."""
         window = self._read.window
+        given = self._whole, self._query, self._key or "0", self._groups, self._writer, results
         make = (
             ChunkWriter
             if isinstance(window, Batched) and window.chunked
@@ -111,7 +123,12 @@ class QueryWriter:
             if isinstance(window, Batched)
             else DelayWriter
         )
-        return make(self._whole, self._query, self._key or "0", self._groups, self._writer, results)
+        if isinstance(window, Batched) and window.unique is not None:
+            timed = UniqueExternalWriter if window.time is not None else UniquePeriodWriter
+            unique = (timed if window.span else UniqueBatchWriter)(*given)
+            unique.asked = self._key_writer
+            return unique
+        return make(*given)
 
     def timers(self) -> list[list[str]]:
         """Return, for each operator with a timer, what is done when that of a key is due."""
@@ -236,6 +253,13 @@ class QueryWriter:
         """Return a writer of expressions over the event that enters; see `_writer`."""
         return self._writer(self._attribute, self._timestamp, self._groups.number, scope)
 
+    def _key_writer(self, scope: Scope | None = None) -> TypedWriter:
+        """Return a writer of expressions over the event that enters, which may look at functions of its texts."""
+        writer = self._event_writer(scope)
+        if self._lookup is None:
+            writer.text_function = self._text_function
+        return writer
+
     def _attribute(self, place: int) -> Value:
         block = self._block
         if self._lookup is not None and place >= len(block.types):
@@ -247,9 +271,12 @@ class QueryWriter:
         lines: list[str] = []
         assert isinstance(self._read, Read)
         for condition in self._read.filters:
-            writer = self._event_writer(self._read.filtered)
-            if self._lookup is None:
-                writer.text_function = self._text_function
+            writer = self._key_writer(self._read.filtered)
             test = writer.condition(condition)
             lines += [*writer.lines, f"if not ({test}):", "    continue"]
         return lines
+
+
+def _unique_writer(window: Sliding) -> type[UniqueWriter]:
+    """Return what writes a window that has one event of each key."""
+    return UniqueTimeWriter if window.span else UniqueLengthWriter if window.length else UniqueWriter

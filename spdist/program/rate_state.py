@@ -12,11 +12,12 @@ import pyarrow as pa
 from spdist.mapping.read_rows import ARROW
 from spdist.operators.base import CURRENT, EXPIRED
 from spdist.operators.rates import Result
+from spdist.program.key_words import key_numbers
 from spdist.program.parts import QueryText, ticks
 from spdist.program.running import Running
 from spdist.program.shape import Query
 from spdist.program.timer_text import RATE_LIMIT, rank
-from spdist.program.window_state import group_keys, group_words, key_numbers
+from spdist.program.window_state import group_keys, group_words
 
 __all__ = ["fresh_limit", "load_limits", "stored_limits"]
 

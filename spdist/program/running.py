@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spdist.language.types import Type
 from spdist.mapping.read_rows import PYTHON, ReadRows
@@ -20,6 +21,7 @@ from spdist.program.compiler import Compiled
 from spdist.program.parts import Program
 from spdist.program.table_text import REFUSED
 from spdist.program.text_rooms import TextRooms
+from spdist.program.window_shape import FAR
 
 __all__ = ["NOT_TYPED", "PutOut", "Running"]
 
@@ -27,6 +29,8 @@ log = logging.getLogger(__name__)
 
 #: Why events cannot be taken, mostly.
 NOT_TYPED = "a value is not of its type"
+#: Or because of a window that has its time from them.
+TOO_FAR = "a time near the limits of a long"
 #: A stream, and the events of a chunk that is put out to it.
 Chunk = tuple[str, list[Arrival]]
 
@@ -84,7 +88,7 @@ class Running(TextRooms):
         self._wanted = {
             s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs
         }
-        self._known = program.known
+        self._known, self._timed = program.known, program.shape.times
         self._types = {s: tuple(program.shape.schemas[s].types) for s in program.inputs}
         infos = ((id, self.arrays.get(f"{table.name}_info")) for id, table in program.shape.tables.items())
         #: What is known of each table as a whole, by its name.
@@ -112,6 +116,9 @@ class Running(TextRooms):
         for stream, part in parts.items():
             read = ReadRows.of(part.rows, self._types[stream], self._wanted[stream])
             if read is None or any(read.column(place)[0].null_count for place in self._known.get(stream, ())):
+                return None
+            if any(_is_far(read.column(place)[0]) for place in self._timed.get(stream, ())):
+                self.refused = TOO_FAR
                 return None
             columns[stream] = read
         begins, ends, at, which = _chunks(self.program.shape.sources, parts)
@@ -195,7 +202,7 @@ class Running(TextRooms):
 
     def _fill_chunk(self, number: int, stream: str, arrivals: Sequence[Arrival]) -> bool:
         """Let events be the input; tells whether all values are of their types."""
-        arrays, types = self.arrays, self._types[stream]
+        arrays, types, timed = self.arrays, self._types[stream], self._timed.get(stream, ())
         for place, (timestamp, _) in enumerate(arrivals):
             arrays[f"i{number}_ts"][place] = timestamp
         for attribute in self.program.inputs[stream]:
@@ -210,6 +217,9 @@ class Running(TextRooms):
                 if value is None:
                     values[place] = 0
                 elif value.__class__ is not kind:
+                    return False
+                elif attribute in timed and not -FAR < row[attribute] < FAR:
+                    self.refused = TOO_FAR
                     return False
                 else:
                     values[place] = self.texts.number(str(value)) if type is Type.STRING else value
@@ -323,6 +333,12 @@ class Running(TextRooms):
             arrays[f"{owner}_ts"][:count].copy(),
             times,
         )
+
+
+def _is_far(times: Any) -> bool:
+    """Tell whether a column has a time that is left to operators."""
+    least, most = pc.min_max(times).values()
+    return len(times) > 0 and (least.as_py() <= -FAR or most.as_py() >= FAR)
 
 
 def _chunks(sources: Sequence[str], parts: Mapping[str, StreamPart]) -> tuple[Any, Any, Any, Any]:

@@ -21,7 +21,8 @@ class SessionWriter(WindowWriter):
     -----
     A session has a number, and under it ``q_head`` and what belongs to that, ``q_start`` and ``q_end`` in ms,
     ``q_text``, the text of its key, and ``q_last``, the event that came late last. ``q_ends`` is a heap of when
-    sessions may be over.
+    sessions may be over. In a partition ``q_owner`` is the number of a session's key there: what others have in the
+    heap stays for them.
     """
 
     @property
@@ -31,7 +32,9 @@ class SessionWriter(WindowWriter):
 
     @property
     def _room(self) -> str:
-        return "1" if self._sessions.key is None else f"groups {self._prefix}_s"
+        if self._sessions.key is None:
+            return self._query.instances
+        return f"groups {self._prefix}_s"
 
     def _declare(self) -> None:
         arrays, prefix, room = self._whole.arrays, self._prefix, self._room
@@ -45,6 +48,11 @@ class SessionWriter(WindowWriter):
         self._whole.sorts_texts = True
 
     @property
+    def _owner(self) -> str:
+        """The array of the numbers of the partition's keys."""
+        return self._whole.arrays.declare(f"{self._prefix}_owner", NUMBER, self._room)
+
+    @property
     def left_at(self) -> str:
         """Source of the timestamp of an event that leaves."""
         return f"{self._prefix}_ts[d]"
@@ -53,14 +61,17 @@ class SessionWriter(WindowWriter):
         """Return what lets the new event join a session, as ``d``; -1 where it only passes. One too late is dropped."""
         self._declare()
         assert self._timer is not None
-        prefix, gap, place, found, null = self._prefix, self._window.span, "0", list[str](), "0"
+        prefix, gap, place, found, null = self._prefix, self._window.span, self._key, list[str](), "0"
         if self._sessions.key is not None:
             value, place = read(self._sessions.key), f"s{self._prefix}"
             null = f"(1 if {value.null} else 0)"
-            words = [f"0 if {value.null} else {value.text}", null]
+            owner = [self._key] if self._query.keyed is not None else []
+            words = [*owner, f"0 if {value.null} else {value.text}", null]
             found = finds(self._whole.arrays, f"{prefix}_s_k", self._room, words, place)
             nobody = self._whole.text_number("None")
             found.append(f"{prefix}_text[{place}] = {nobody} if {value.null} else {value.text}")
+        if self._query.keyed is not None:
+            found.append(f"{self._owner}[{place}] = {self._key}")
         start, end, last = (f"{prefix}_{name}[{place}]" for name in ("start", "end", "last"))
         opens = [
             f"{end} = {timestamp} + {gap}",
@@ -127,15 +138,29 @@ class SessionWriter(WindowWriter):
             f"    if {prefix}_head_size[low] > 0 and {prefix}_end[low] <= due:",
             *indent(indent(ends)),
         ]
+        known = [
+            f"if {prefix}_due_known[low] == 0:",
+            f"    {prefix}_due_known[low] = 1",
+            f"    {prefix}_due_keys[n] = low",
+            "    n += 1",
+        ]
+        stays, again = list[str](), list[str]()
+        if self._query.keyed is not None:
+            at = self._whole.arrays.declare(f"{prefix}_stays", NUMBER, f"ends {prefix}", width=3)
+            noted = f"{at}[3 * high], {at}[3 * high + 1], {at}[3 * high + 2] = when, void, low"
+            stays = [f"if {self._owner}[low] != {self._key}:", f"    {noted}", "    high += 1", "    continue"]
+            again = [
+                "for k in range(high):",
+                f"    timer_set({prefix}_ends, {at}[3 * k], {at}[3 * k + 1], {at}[3 * k + 2])",
+            ]
         body = [
-            "n = 0",
+            "n, high = 0, 0",
             f"while {prefix}_ends[0] > 0 and {prefix}_ends[3] <= due:",
-            f"    low = {prefix}_ends[5]",
+            f"    when, void, low = {prefix}_ends[3], {prefix}_ends[4], {prefix}_ends[5]",
             f"    timer_gone({prefix}_ends)",
-            f"    if {prefix}_due_known[low] == 0:",
-            f"        {prefix}_due_known[low] = 1",
-            f"        {prefix}_due_keys[n] = low",
-            "        n += 1",
+            *indent(stays),
+            *indent(known),
+            *again,
             "if n > 1:",
             *indent(sorts),
             *results.hands_over([*groups.before(), *chunk, *groups.forgets()]),

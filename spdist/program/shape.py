@@ -19,7 +19,7 @@ from spdist.program.join_shape import Joined, joined
 from spdist.program.partition_key import computed_type
 from spdist.program.pattern_shape import Matched, matched
 from spdist.program.table_shape import LoopTable, RowSearch, Tables, search_of, tables_named, tables_of
-from spdist.program.window_shape import Batched, Kept, Sessions, Sliding, window_of
+from spdist.program.window_shape import Batched, Kept, Sessions, Sliding, Unique, window_of
 
 __all__ = [
     "Batched",
@@ -31,6 +31,7 @@ __all__ = [
     "Sessions",
     "Shape",
     "Sliding",
+    "Unique",
     "element_of",
     "knows_its_input",
     "not_circular",
@@ -114,13 +115,18 @@ class Read:
     @property
     def timed(self) -> bool:
         """Whether something is done when time passes, and no event comes."""
-        if isinstance(self.window, Sessions):
+        if isinstance(self.window, Sessions) or (isinstance(self.window, Sliding) and self._is_woken):
             return True
         if self.window is not None and self.window.time is not None:
             return False
         return (
             self.window is not None and bool(self.window.span) and (self.waits or self.puts_out_expired or self.batches)
         )
+
+    @property
+    def _is_woken(self) -> bool:
+        """Whether events may leave by time behind others that stay: then it matters when they are looked at."""
+        return self.window is not None and self.window.unique is not None and bool(self.window.span)
 
     @property
     def batches(self) -> bool:
@@ -301,6 +307,15 @@ class Shape:
         return found
 
     @cached_property
+    def times(self) -> dict[str, set[int]]:
+        """The attributes that say what time it is, by stream."""
+        found: dict[str, set[int]] = {}
+        for query in self.queries:
+            if isinstance(query, Read) and query.window is not None and query.window.time is not None:
+                found.setdefault(query.stream, set()).add(query.window.time)
+        return found
+
+    @cached_property
     def sources(self) -> tuple[str, ...]:
         """The streams that queries read and none writes, in the order in which they are read."""
         written = {query.checked.target for query in self.queries} | self.fed
@@ -440,7 +455,8 @@ def _read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
     filters = tuple(one.condition for one in handlers if isinstance(one, ast.Filter))
     if len(filters) < len(handlers):
         raise NotTyped("a stream function", given.span)
-    window, events = window_of(given, source.schema), checked.query.output.events or "current"
+    window = window_of(given, source.schema, checked.scope)
+    events = checked.query.output.events or "current"
     if window is not None and any(isinstance(node, ast.In) for node in checked.query.select.walk()):
         raise NotTyped("'in' of a table behind a window", checked.query.span)
     if events != "current" and window is None:
@@ -493,8 +509,6 @@ def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], sch
         raise NotTyped("a partition with keys of several types", span)
     (type,) = types
     dtype_of(type, span)
-    if any(isinstance(read, Read) and isinstance(read.window, Sessions) for read in reads):
-        raise NotTyped("a window session in a partition", span)
     if any(stream not in element.keys and stream not in element.inner for read in reads for stream in read.streams):
         raise NotTyped("a stream without a key in a partition", span)
     return Keyed(number, keys, type, reads, computed)

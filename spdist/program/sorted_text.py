@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spdist.language.types import Type
-from spdist.program.expressions import NUMBER, Value
+from spdist.program.expressions import FLAG, NUMBER, Value
 from spdist.program.parts import indent
 from spdist.program.window_text import WindowWriter
 
@@ -17,8 +17,8 @@ class SortedWriter(WindowWriter):
 
     Notes
     -----
-    ``q_p0``, ``q_p1``… are the places of a node in the order, by each attribute. A new one is looked for from both ends
-    of the list, so it costs at most half of it, and nothing where the event is pushed out itself.
+    ``q_p0``, ``q_p1``… are the places of a node in the order, by attributes that are no texts. A new one is looked for
+    from both ends of the list, so it costs at most half of it, and nothing where the event is pushed out itself.
     """
 
     def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
@@ -28,6 +28,8 @@ class SortedWriter(WindowWriter):
         places = []
         for number, (attribute, descending) in enumerate(self._window.orders):
             value = read(attribute)
+            if value.type is Type.STRING:
+                continue
             text = f"real_place({value.text})" if value.type in (Type.FLOAT, Type.DOUBLE) else value.text
             array = self._whole.arrays.declare(f"{prefix}_p{number}", NUMBER, self._nodes)
             places.append(f"{array}[d] = {f'~({text})' if descending else text}")
@@ -58,10 +60,21 @@ class SortedWriter(WindowWriter):
     def _is_before(self, node: str) -> str:
         """Return the condition under which the new event comes before another one: of equal ones it is the last."""
         test = ""
-        for number in reversed(range(len(self._window.orders))):
-            mine, other = (f"{self._prefix}_p{number}[{one}]" for one in ("d", node))
-            test = f"{mine} < {other} or ({mine} == {other} and ({test}))" if test else f"{mine} < {other}"
+        for number, (attribute, descending) in reversed(list(enumerate(self._window.orders))):
+            is_text = self._query.read.types[attribute] is Type.STRING
+            mine, other = (
+                self.kept_at(attribute, one).text if is_text else f"{self._prefix}_p{number}[{one}]"
+                for one in ("d", node)
+            )
+            less = self._text_is_less(mine, other, descending) if is_text else f"{mine} < {other}"
+            test = f"{less} or ({mine} == {other} and ({test}))" if test else less
         return test
+
+    def _text_is_less(self, mine: str, other: str, descending: bool) -> str:
+        self._whole.arrays.declare("text_starts", NUMBER, "1")
+        self._whole.arrays.declare("text_bytes", FLAG, "1")
+        self._whole.sorts_texts = True
+        return f"text_is_less(text_starts, text_bytes, {', '.join((other, mine) if descending else (mine, other))})"
 
     def pushes_out(self, leaving: list[str]) -> list[str]:
         """Return what lets the last event leave where there are too many; for `leaving` see `enters`."""

@@ -20,7 +20,7 @@ from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
 from spdist.program.join_shape import Joined
 from spdist.program.join_state import fresh_sides, load_sides, stored_sides
-from spdist.program.key_words import key_texts, keys_of_texts, real_values, words_of
+from spdist.program.key_words import key_numbers, key_texts, keys_of_texts, real_values, words_of
 from spdist.program.parts import Aggregate, QueryText
 from spdist.program.pattern_shape import Matched
 from spdist.program.pattern_state import fresh_pattern, held_events, load_pattern, stored_patterns
@@ -33,7 +33,6 @@ from spdist.program.window_state import (
     fresh_window,
     group_keys,
     group_words,
-    key_numbers,
     list_groups,
     load_window,
     stored_windows,

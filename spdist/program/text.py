@@ -32,7 +32,7 @@ from spdist.program.pattern_text import PatternWriter
 from spdist.program.query_text import QueryWriter
 from spdist.program.rate_text import begins_ticking, ticking
 from spdist.program.sequence_text import SequenceWriter
-from spdist.program.shape import Keyed, Query, Sessions, Shape
+from spdist.program.shape import Keyed, Query, Read, Sessions, Shape
 from spdist.program.table_shape import LoopTable
 from spdist.program.text_functions import TextFunction, text_function
 from spdist.program.timer_text import NEVER, RATE_LIMIT, fired, rank
@@ -384,6 +384,8 @@ def _count(whole: Writer, query: QueryText, block: Block) -> None:
         begun = block.most + block.most
         whole.count(f"nodes {query.name}", block.most)
     totals = begun + Most({query.name: 1}) if read.waits or isinstance(read, Matched) else block.most
+    if isinstance(read, Read) and read.window is not None and read.window.unique is not None:
+        whole.count(f"groups {query.name}_u", block.most)
     if isinstance(read.window, Sessions):
         for room in (f"groups {query.name}_s", f"ends {query.name}"):
             whole.count(room, block.most)

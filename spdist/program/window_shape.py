@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from spdist.extension import catalog
 from spdist.language import ast
+from spdist.language.expressions import type_of
+from spdist.language.scope import Scope
 from spdist.language.types import Schema, Type
-from spdist.program.expressions import NotTyped
+from spdist.program.expressions import NotTyped, dtype_of
 
-__all__ = ["Batched", "Kept", "Sessions", "Sliding", "window_of"]
+__all__ = ["FAR", "Batched", "Kept", "Sessions", "Sliding", "Unique", "window_of"]
 
 _WHOLE = (Type.INT, Type.LONG)
+#: Times from here on, and as far before 1970, are left to operators, which calculate without bounds.
+FAR = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """What makes an event the only one of its window.
+
+    Parameters
+    ----------
+    key : Expression
+        The value that there is one event of.
+    type : Type
+        Of that.
+    places : tuple of int
+        The attributes that it is computed from.
+    first : bool
+        Whether the first event of a key stays; else the last one does.
+    as_text : bool
+        Whether keys are texts: null is the text that Java writes for it.
+    """
+
+    key: ast.Expression
+    type: Type
+    places: tuple[int, ...]
+    first: bool = False
+    as_text: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +48,7 @@ class Sliding:
     """A window that events leave one by one: after `length` others, or `span` ms; or come out of it then: `delays`.
 
     With `orders` it holds the `length` events that come first by these attributes, each ascending or descending; where
-    `time` is an attribute, time is what that says of the events that come.
+    `time` is an attribute, time is what that says of the events that come; with `unique` it has one event of each key.
     """
 
     length: int = 0
@@ -26,6 +56,7 @@ class Sliding:
     delays: bool = False
     orders: tuple[tuple[int, bool], ...] = ()
     time: int | None = None
+    unique: Unique | None = None
 
     @property
     def known(self) -> set[int]:
@@ -62,6 +93,8 @@ class Batched:
         The attribute that says what time it is.
     chunked : bool
         Whether each chunk that comes is a batch.
+    unique : Unique, optional
+        What a batch has one event of.
     """
 
     length: int = 0
@@ -70,6 +103,7 @@ class Batched:
     passes: bool = False
     time: int | None = None
     chunked: bool = False
+    unique: Unique | None = None
 
     @property
     def known(self) -> set[int]:
@@ -81,11 +115,13 @@ class Batched:
 Kept = Sliding | Batched
 
 
-def window_of(given: ast.SingleInput, schema: Schema) -> Kept | None:
+def window_of(given: ast.SingleInput, schema: Schema, scope: Scope) -> Kept | None:
     """Return the window of a query over a stream with these attributes, None without; raises NotTyped."""
     window = given.window
     if window is None:
         return None
+    if window.namespace == "unique":
+        return _unique(window, schema, scope)
     if window.id == "sort":
         return _sorted(window, schema)
     if window.id == "session":
@@ -120,6 +156,44 @@ def window_of(given: ast.SingleInput, schema: Schema) -> Kept | None:
     return found
 
 
+def _unique(window: ast.FunctionCall, schema: Schema, scope: Scope) -> Kept:
+    """Return a window with one event of each key."""
+    key, *more = window.args
+    constants = tuple(map(_constant, more))
+    time = schema.index(more[0].name) if more and isinstance(more[0], ast.Variable) else None
+    found: Kept | None = None
+    match window.name, constants:
+        case "ever" | "first", ():
+            found = Sliding()
+        case "length", (int(length),) if length > 0:
+            found = Sliding(length=length)
+        case "time", (int(span),) if span > 0:
+            found = Sliding(span=span)
+        case "lengthBatch" | "firstLengthBatch", (int(length),) if length > 0:
+            found = Batched(length=length)
+        case "timeBatch" | "firstTimeBatch", (int(span), *start) if span > 0 and start != [None]:
+            found = Batched(span=span, start=_start(start))
+        case "timeLengthBatch", (int(span), *start, int(length)) if span > 0 and length > 0 and start != [None]:
+            found = Batched(length=length, span=span, start=_start(start))
+        case "externalTimeBatch", (None, int(span), *start) if span > 0 and start != [None] and len(start) < 2:
+            found = Batched(span=span, start=_start(start), time=time)
+    if found is None:
+        raise NotTyped(f"the window {window.id}", window.span)
+    named = {node.name for node in key.walk() if isinstance(node, ast.Variable)}
+    places = tuple(sorted(place for name in named if (place := schema.index(name)) is not None))
+    type, first = type_of(key, scope, catalog(False)), window.name.startswith("first")
+    dtype_of(type, window.span)
+    as_text = first or not isinstance(found, Batched) or time is not None
+    if first and isinstance(found, Batched) and type in (Type.FLOAT, Type.DOUBLE):
+        raise NotTyped(f"the window {window.id} by a real", window.span)
+    return replace(found, unique=Unique(key, type, places, first, as_text))
+
+
+def _start(given: list[object]) -> int | None:
+    """Return from when periods are counted, ms; None where nothing is said of that."""
+    return given[0] if given and isinstance(given[0], int) else None
+
+
 def _sorted(window: ast.FunctionCall, schema: Schema) -> Sliding:
     """Return a window ``sort``."""
     length, *by = window.args
@@ -128,8 +202,6 @@ def _sorted(window: ast.FunctionCall, schema: Schema) -> Sliding:
         if isinstance(one, ast.Variable):
             place = schema.index(one.name)
             assert place is not None
-            if schema.types[place] is Type.STRING:
-                raise NotTyped("the window sort by a text", window.span)
             orders.append((place, False))
         elif isinstance(one, ast.Literal):
             orders[-1] = orders[-1][0], str(one.value).lower() == "desc"

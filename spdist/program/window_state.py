@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,18 +20,19 @@ from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
 from spdist.operators.base import Arrival
 from spdist.operators.window_sort import PLACES
-from spdist.program.key_words import real_key, real_values, words_of
+from spdist.program.key_words import key_numbers, real_key, real_values, words_of
 from spdist.program.parts import QueryText
 from spdist.program.running import Running
-from spdist.program.session_state import load_sessions, session_slots, stored_sessions
+from spdist.program.session_state import load_sessions, session_lists, session_slots, stored_sessions
 from spdist.program.shape import Batched, Read, Sessions, Sliding
 from spdist.program.timer_text import rank
+from spdist.program.unique_state import UniqueState, load_unique, read_unique, stored_unique, written_unique
+from spdist.program.window_shape import FAR, Kept
 
 __all__ = [
     "fresh_window",
     "group_keys",
     "group_words",
-    "key_numbers",
     "list_groups",
     "load_window",
     "stored_windows",
@@ -46,34 +48,59 @@ def load_window(running: Running, query: QueryText, states: Sequence[tuple[int, 
     """Take over what the windows of a query hold: of each key of its partition, by number; or of one, of number 0."""
     if query.read.window is None:
         return
+    if query.read.window.unique is not None:
+        window = query.read.window
+        fill = partial(_fill, running, query)
+        load_unique(running, query, window, [(number, read_unique(window, state)) for number, state in states], fill)
+        _load_unique_dues(running, query, window, states)
+        if window.time is not None:
+            _look_at_times(running, query, window.time)
+        return
     if isinstance(query.read.window, Sessions):
-        held = _session_lists(running, query, query.read.window, states[0][1][0])
+        held = session_lists(running, query, query.read.window, [(number, state[0]) for number, state in states])
     else:
-        held = [(number, _lists(query.read, state)) for number, state in states]
-    total = sum(len(events) for _, lists in held for events in lists.values())
+        held = [(number, number, _lists(query.read, state)) for number, state in states]
+    total = sum(len(events) for *_, lists in held for events in lists.values())
     running.reserve(f"nodes {query.name}", total)
-    if query.grouped:
-        running.reserve(f"groups {query.name}", total)
     first = 0
     for name in query.read.lists:
-        first = _load_list(running, query, name, first, [(number, lists[name]) for number, lists in held])
+        first = _load_list(running, query, name, first, [(number, owner, lists[name]) for number, owner, lists in held])
     if query.read.lists:
         running.arrays[f"{query.name}_free"][:] = (-1, total)
     if isinstance(query.read.window, Sessions):
-        numbers = numpy.array([number for number, _ in held], numpy.int64)
-        load_sessions(running, query, query.read.window, states[0][1][0], numbers)
+        load_sessions(running, query, query.read.window, [(number, state[0]) for number, state in states], held)
     elif isinstance(query.read.window, Sliding) and query.read.window.orders:
-        _load_order(running, query, query.read.window, [event for _, lists in held for event in lists["head"]])
+        _load_order(running, query, query.read.window, [event for *_, lists in held for event in lists["head"]])
     _load_rest(running, query, states)
+    if query.read.window.time is not None:
+        _look_at_times(running, query, query.read.window.time)
+
+
+def _look_at_times(running: Running, query: QueryText, place: int) -> None:
+    """Raise ValueError where a window on a time attribute has a time that is left to operators."""
+    arrays, prefix = running.arrays, query.name
+    held = [arrays[f"{prefix}_w_{place}"][: int(arrays[f"{prefix}_free"][1])]]
+    held += [arrays[name] for one in ("begin", "ending", "reached") if (name := f"{prefix}_{one}") in arrays]
+    for times in held:
+        if ((times >= FAR) | ((times <= -FAR) & (times != _NEVER))).any():
+            raise ValueError("a time near the limits of a long")
 
 
 def stored_windows(running: Running, query: QueryText, count: int) -> list[Any]:
     """Return what the windows of a query hold: those of so many keys of its partition, by number; or one."""
     assert isinstance(query.read, Read)
     window = query.read.window
+    if window is not None and window.unique is not None:
+        found = stored_unique(running, query, window, count, partial(_events, running, query))
+        for state, rest in zip(found, _stored_rests(running, query, count), strict=True):
+            state.due = rest.due
+            if rest.ending is not None:
+                state.times[1] = rest.ending
+        return [written_unique(query.read, state) for state in found]
     if isinstance(window, Sessions):
-        held = _stored_list(running, query, "head", session_slots(running, query, window))
-        return [[stored_sessions(running, query, window, held), _stored_rests(running, query, 1)[0].due]]
+        held = _stored_list(running, query, "head", session_slots(running, query, window, count))
+        sessions, rests = stored_sessions(running, query, window, held, count), _stored_rests(running, query, count)
+        return [[own, rest.due] for own, rest in zip(sessions, rests, strict=True)]
     lists = {name: _stored_list(running, query, name, count) for name in query.read.lists}
     rests = _stored_rests(running, query, count)
     by_key = [{name: held[number] for name, held in lists.items()} for number in range(count)]
@@ -82,6 +109,8 @@ def stored_windows(running: Running, query: QueryText, count: int) -> list[Any]:
 
 def fresh_window(read: Read) -> Any:
     """Return the state of a window that has seen nothing."""
+    if read.window is not None and read.window.unique is not None:
+        return written_unique(read, UniqueState())
     return _state(read, {name: [] for name in read.lists}, _Rest())
 
 
@@ -202,6 +231,12 @@ def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, A
         load_dues(running, query, number, state[-1], query.operator)
 
 
+def _load_unique_dues(running: Running, query: QueryText, window: Kept, states: Sequence[tuple[int, Any]]) -> None:
+    """Take over the wake-ups of windows that have one event of each key."""
+    for number, state in states if query.read.timed else ():
+        load_dues(running, query, number, read_unique(window, state).due)
+
+
 def load_dues(running: Running, query: QueryText, number: int, dues: Sequence[int], operator: int = 0) -> None:
     """Take over the wake-ups that an operator of a query has asked for, of a key."""
     running.reserve(f"dues {query.name}", len(dues))
@@ -243,13 +278,14 @@ def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]
         if f"{prefix}_latest" in arrays:
             rest.latest = int(arrays[f"{prefix}_latest"][number])
     if isinstance(window, Batched):
-        ending, asleep = int(arrays[f"{prefix}_ending"][0]), int(arrays[f"{prefix}_asleep"][0])
-        if asleep:
-            until = int(arrays["timers_until"][0])
-            ending += max(0, (until - ending) // window.span + 1) * window.span
-            rests[asleep - 1].due = [ending]
-        for rest in rests:
-            rest.ending = None if ending == _NEVER else ending
+        for period in range(count if window.unique is not None else 1):
+            ending, asleep = int(arrays[f"{prefix}_ending"][period]), int(arrays[f"{prefix}_asleep"][period])
+            if asleep:
+                until = int(arrays["timers_until"][0])
+                ending += max(0, (until - ending) // window.span + 1) * window.span
+                rests[asleep - 1].due = [ending]
+            for rest in rests if window.unique is None else rests[period : period + 1]:
+                rest.ending = None if ending == _NEVER else ending
     return rests
 
 
@@ -257,24 +293,34 @@ def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]
 
 
 def _load_list(
-    running: Running, query: QueryText, name: str, first: int, held: Sequence[tuple[int, Sequence[Arrival]]]
+    running: Running, query: QueryText, name: str, first: int, held: Sequence[tuple[int, int, Sequence[Arrival]]]
 ) -> int:
-    """Fill the list of each key, with nodes from `first` on; returns the node behind them."""
-    prefix, arrays, types = query.name, running.arrays, query.read.types
-    last = first + sum(len(events) for _, events in held)
-    rows = [row for _, events in held for _, row in events]
-    arrays[f"{prefix}_ts"][first:last] = [timestamp for _, events in held for timestamp, _ in events]
+    """Fill lists, given their numbers and those of the partition's keys, with nodes from `first` on; return the end."""
+    prefix, arrays = query.name, running.arrays
+    last = first + sum(len(events) for *_, events in held)
     arrays[f"{prefix}_next"][first:last] = numpy.arange(first + 1, last + 1)
     instances = numpy.zeros(last - first, numpy.int64)
     begin = first
-    for number, events in held:
+    for number, owner, events in held:
         end = begin + len(events)
         if end > begin:
             arrays[f"{prefix}_{name}"][number], arrays[f"{prefix}_{name}_end"][number] = begin, end - 1
             arrays[f"{prefix}_{name}_size"][number] = end - begin
             arrays[f"{prefix}_next"][end - 1] = -1
-            instances[begin - first : end - first] = 0 if isinstance(query.read.window, Sessions) else number
+            instances[begin - first : end - first] = owner
         begin = end
+    total = name == "left" or isinstance(query.read.window, Sliding)
+    _fill(running, query, first, [event for *_, events in held for event in events], instances, total)
+    return last
+
+
+def _fill(
+    running: Running, query: QueryText, first: int, events: Sequence[Arrival], instances: Any, total: bool = True
+) -> None:
+    """Write events into nodes from `first` on, given the number of the key of each; `total`: they are in totals."""
+    prefix, arrays, types = query.name, running.arrays, query.read.types
+    last, rows = first + len(events), [row for _, row in events]
+    arrays[f"{prefix}_ts"][first:last] = [timestamp for timestamp, _ in events]
     columns: dict[int, tuple[Any, Any]] = {}
     for place in query.kept:
         column = pa.array([row[place] for row in rows], ARROW[types[place]])
@@ -283,26 +329,13 @@ def _load_list(
         if f"{prefix}_w_{place}" in arrays:
             arrays[f"{prefix}_w_{place}"][first:last] = values
             arrays[f"{prefix}_w_{place}_n"][first:last] = nulls
-    if f"{prefix}_g" in arrays and last > first and (name == "left" or isinstance(query.read.window, Sliding)):
+    if f"{prefix}_g" in arrays and last > first and total:
+        if query.grouped:
+            running.reserve(f"groups {prefix}", last - first)
+        instances = numpy.asarray(instances, numpy.int64)
         groups = _groups(running, query, instances, columns)
         arrays[f"{prefix}_g"][first:last] = groups
         list_groups(running, query, groups, instances.tolist())
-    return last
-
-
-def _session_lists(
-    running: Running, query: QueryText, window: Sessions, sessions: dict[Any, Any]
-) -> list[tuple[int, _Lists]]:
-    """Return the events of each session, behind the number that it gets."""
-    numbers = [0] * len(sessions)
-    if window.key is not None and sessions:
-        table = f"{query.name}_s"
-        running.reserve(f"groups {table}", len(sessions))
-        keys = pa.array(list(sessions), pa.string())
-        nulls = keys.is_null().to_numpy(zero_copy_only=False).astype(numpy.int64)
-        texts = numpy.asarray(running.numbers(keys, Type.STRING)).astype(numpy.int64)
-        numbers = key_numbers(running, f"{table}_k", numpy.stack([texts, nulls], axis=1)).tolist()
-    return [(n, {"head": current[0]}) for n, (current, _) in zip(numbers, sessions.values(), strict=True)]
 
 
 def _load_order(running: Running, query: QueryText, window: Sliding, events: Sequence[Arrival]) -> None:
@@ -312,6 +345,8 @@ def _load_order(running: Running, query: QueryText, window: Sliding, events: Seq
     heads = arrays[f"{prefix}_head"]
     arrays[f"{prefix}_before"][heads[heads >= 0]] = -1
     for number, (place, descending) in enumerate(window.orders):
+        if query.read.types[place] is Type.STRING:
+            continue
         of = PLACES[query.read.types[place]][0]
         words = numpy.array([of(row[place]) for _, row in events], numpy.int64)
         arrays[f"{prefix}_p{number}"][:count] = ~words if descending else words
@@ -342,6 +377,13 @@ def _stored_list(running: Running, query: QueryText, name: str, count: int) -> l
     order = numpy.empty(int(arrays[f"{prefix}_{name}_size"][:count].sum()), numpy.int64)
     ends = numpy.zeros(count + 1, numpy.int64)
     running.compiled.kernels.walk(arrays[f"{prefix}_{name}"], arrays[f"{prefix}_next"], count, order, ends)
+    events = _events(running, query, order)
+    return [events[begin:end] for begin, end in pairwise(ends.tolist())]
+
+
+def _events(running: Running, query: QueryText, order: Any) -> list[Arrival]:
+    """Return the events of nodes."""
+    prefix, arrays = query.name, running.arrays
     nothing = [None] * len(order)
     types = query.read.types
     columns: list[Iterable[Any]] = [nothing] * len(types)
@@ -350,22 +392,7 @@ def _stored_list(running: Running, query: QueryText, name: str, count: int) -> l
         if stored in arrays:
             values, nulls = arrays[stored][order], arrays[f"{stored}_n"][order]
             columns[place] = running.column(values, nulls, types[place]).to_pylist()
-    events = list(zip(arrays[f"{prefix}_ts"][order].tolist(), zip(*columns, strict=True), strict=True))
-    return [events[begin:end] for begin, end in pairwise(ends.tolist())]
-
-
-def key_numbers(running: Running, table: str, words: Any) -> Any:
-    """Return the numbers of keys; new ones get one."""
-    arrays = running.arrays
-    found = numpy.empty(len(words), numpy.int64)
-    running.compiled.kernels.find_all(
-        *(arrays[f"{table}_{part}"] for part in ("slots", "keys", "meta", "after")),
-        numpy.ascontiguousarray(words).reshape(-1),
-        words.shape[1],
-        numpy.empty(words.shape[1], numpy.int64),
-        found,
-    )
-    return found
+    return list(zip(arrays[f"{prefix}_ts"][order].tolist(), zip(*columns, strict=True), strict=True))
 
 
 def group_words(running: Running, query: QueryText, number: int, keys: list[Any]) -> Any:

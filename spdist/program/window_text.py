@@ -132,7 +132,7 @@ class WindowWriter:
         groups, prefix, key = self._groups, self._prefix, self._key
         lines = self.leaves(leaving)
         body = results.hands_over([*groups.before(), *lines, *groups.forgets()])
-        if self._query.keyed is not None and not self._window.length:
+        if self._query.keyed is not None and not self._window.length and self._window.unique is None:
             body += [f"if {prefix}_head[{key}] < 0:", f"    {prefix}_latest[{key}] = {NEVER}"]
         return self._timer.wakes(body)
 

@@ -17,6 +17,8 @@ __all__ = [
     "SESSIONS",
     "SORTED",
     "TICKING",
+    "UNIQUE",
+    "UNIQUE_MORE",
 ]
 
 #: Results of a chunk in an order, cut, and one for each group.
@@ -61,7 +63,7 @@ end;
 #: Windows that hold what comes first in an order; there is no null among what they order by.
 SORTED = f"""{STREAM}
 from S#window.sort(3, price, 'desc', total) select sym, price, sum(volume) as v insert all events into Out1;
-from S#window.sort(2, volume) select kind, max(rate) as r, count() as n group by kind insert into Out2;
+from S#window.sort(2, sym, 'desc', volume) select kind, max(rate) as r, count() as n group by kind insert into Out2;
 partition with (sym of S) begin
 from S[ok]#window.sort(2, rate, 'desc') select rate, total order by total limit 2 insert expired events into Out3;
 end;
@@ -72,15 +74,22 @@ from S#window.session(60L, sym) select sym, kind, sum(volume) as v group by kind
 from S#window.session(300L) select sym, count() as n insert into Mid;
 from S[ok]#window.session(2 sec, kind) select sym, price insert expired events into Out2;
 from Mid#window.session(1L, sym) select n order by n limit 3 insert all events into Out3;
+partition with (kind of S) begin
+from S#window.session(300L, sym) select sym, sum(volume) as v, count() as n insert all events into Out4;
+from S[volume > 0]#window.session(300L) select sym, total insert expired events into Out5;
+end;
 """
 #: Windows on a time attribute, which may go back and is never null.
 EXTERNAL = f"""{STREAM}
 from S#window.externalTime(total, 60) select sym, sum(volume) as v group by sym insert all events into Out1;
 from S#window.externalTimeBatch(total, 60) select sym, avg(rate) as r group by sym order by r insert into Out2;
 from S#window.externalTimeBatch(total, 40, 7L) select kind, max(price) as p, count() as n insert all events into Out3;
+from S#window.unique:first(str:upper(sym)) select sym, total insert into Out8;
+from S#window.unique:externalTimeBatch(volume, total, 90) select kind, sum(rate) as v insert all events into Out7;
 partition with (kind of S) begin
 from S#window.externalTime(total, 900) select ok, total insert expired events into Out4;
 from S[ok]#window.externalTimeBatch(total, 700) select sym, total insert expired events into Out5;
+from S#window.unique:externalTimeBatch(sym, total, 700, 3) select kind, max(price) as p group by kind insert into Out6;
 end;
 """
 #: Windows that have each chunk for a batch.
@@ -153,4 +162,32 @@ from J as j left outer join T on T.p == j.p and T.k == j.k
 select j.p as p, T.r as r, T is null as none insert into Mid;
 from Mid#window.length(40) select p, count() as n group by p insert into Out1;
 from J select v, t insert into Out2;
+"""
+#: Windows with one event of each key, by attributes of all types and by expressions.
+UNIQUE = f"""{STREAM}
+from S#window.unique:ever(sym) select sym, kind, sum(volume) as v, max(price) as p group by kind
+insert all events into Out1;
+from S#window.unique:length(kind, 2) select kind, sum(total) as t, min(volume) as m group by kind
+insert all events into Out2;
+from S#window.unique:time(rate, 300) select rate, kind, sum(volume) as v group by kind insert all events into Out3;
+from S#window.unique:firstLengthBatch(total, 3) select total, count() as n insert into Out4;
+partition with (kind of S) begin
+from S#window.unique:timeLengthBatch(sym, 900, 3) select sym, sum(volume) as v insert all events into Out5;
+end;
+"""
+#: The same in partitions and chains, and what there is besides.
+UNIQUE_MORE = f"""{STREAM}
+from S#window.unique:ever(volume % 3) select count() as n, distinctCount(kind) as k insert into Out1;
+from S[ok]#window.unique:first(coalesce(sym, kind)) select sym, price insert into Mid;
+from Mid#window.unique:length(price, 2) select sym, price insert expired events into Out2;
+from S#window.unique:lengthBatch(sym, 4) select sym, sum(volume) as v insert into Out3;
+from S#window.unique:timeBatch(price, 700) select price, volume insert all events into Out4;
+from S#window.unique:firstTimeBatch(volume, 500, 7) select volume, sym insert into Out5;
+from S#window.unique:timeLengthBatch(rate, 900, 3) select rate, count() as n group by rate insert all events into Out6;
+partition with (kind of S) begin
+from S#window.unique:time(total, 900) select sym, avg(price) as a insert into Out7;
+from S[volume > 0]#window.unique:ever(ok) select ok, sym insert expired events into Out8;
+from S#window.unique:length(sym, 1) select sym, count() as n, max(total) as t insert all events into Out9;
+from S#window.unique:timeBatch(total, 600) select total, sum(volume) as v order by total insert into Out10;
+end;
 """

@@ -27,6 +27,7 @@ from tests.program.chosen_apps import (
     SESSIONS,
     SORTED,
     TICKING,
+    UNIQUE,
 )
 from tests.program.drawn_apps import STREAM
 from tests.program.table_apps import LOOKED, MEMBERS, NUMBERED, TABLES, asked_of
@@ -132,7 +133,7 @@ APPS = [APP, BATCHES, LEAVING, LATER, ARRANGED, LIMITED, TICKING, SORTED, SESSIO
 SHAPES = [*APPS, PAIRS, HAVING, BACK, FUNCTIONS, JOINS, JOINS_OF_ONE, PAIRS_OF_MANY, TABLES, NUMBERED, MEMBERS, LOOKED]
 
 
-@pytest.mark.parametrize("app", SHAPES)
+@pytest.mark.parametrize("app", [*SHAPES, UNIQUE])
 def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
     checked, whole, asks = checked_app(app), app in (SORTED, EXTERNAL, NUMBERED), asked_of(app)
     assert sum(alike(checked, Random(seed), compiled, steps=40, whole=whole, asks=asks) for seed in range(6)) > 300

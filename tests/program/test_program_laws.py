@@ -21,11 +21,24 @@ from spdist.program.parts import Program
 from spdist.program.running import Running
 from spdist.program.shape import shape_of
 from spdist.program.text import written
-from tests.program.chosen_apps import ARRANGED, CHUNKS, EXTERNAL, HAVING, LIMITED, SESSIONS, SORTED, TICKING
+from tests.program.chosen_apps import (
+    ARRANGED,
+    CHUNKS,
+    EXTERNAL,
+    HAVING,
+    LIMITED,
+    SESSIONS,
+    SORTED,
+    TICKING,
+    UNIQUE,
+    UNIQUE_MORE,
+)
 from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events
 
 # Executed by Python, whole numbers are numpy's, which warn where they wrap as they should.
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
+
+_SUBJECTS = [ARRANGED, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING, UNIQUE, UNIQUE_MORE]
 
 #: A stream, and what is put out to it as one chunk.
 Chunk = tuple[str, list[Arrival]]
@@ -176,7 +189,7 @@ def test_a_drawn_app_does_the_same_with_its_program(group: int) -> None:
     assert out > 300  # rate limits and limits let little of it through
 
 
-@pytest.mark.parametrize("app", [ARRANGED, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING])
+@pytest.mark.parametrize("app", _SUBJECTS)
 def test_an_app_of_one_subject_does_the_same_with_its_program(app: str) -> None:
     for seed in range(8):
         assert alike(checked_app(app), Random(seed), interpreted, steps=30, whole=app in (SORTED, EXTERNAL)) > 80
@@ -193,6 +206,21 @@ def test_where_a_null_has_no_place_in_an_order_the_operators_go_on() -> None:
     assert programmed.chunks == plain.chunks
     assert len(plain.chunks) == 3
     assert programmed.app.programmed is not None and not programmed.app.programmed.active
+
+
+@pytest.mark.parametrize("window", ["externalTime(total, 60)", "externalTimeBatch(total, 60)"])
+def test_times_near_the_limits_of_a_long_are_left_to_the_operators(window: str) -> None:
+    app = f"{STREAM} from S#window.{window} select total, count() as n insert all events into Out;"
+    plain, programmed = Watched(checked_app(app)), Watched(checked_app(app), interpreted)
+    for one in (plain, programmed):
+        one.app.start(START_MS)
+        one.begin()
+        for number, total in enumerate((0, 70, 2**63 - 1, 140, -(2**63), 2**63 - 30, 200)):
+            one.chunk([(START_MS + number, ("a", None, None, None, None, total, None))], START_MS + number)
+    assert programmed.chunks == plain.chunks
+    assert len(plain.chunks) > 1
+    assert programmed.app.programmed is not None
+    assert programmed.app.programmed.reason == "a time near the limits of a long"
 
 
 def test_groups_without_totals_are_forgotten_with_their_chunk() -> None:
