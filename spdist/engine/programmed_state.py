@@ -25,7 +25,7 @@ __all__ = [
 
 
 def load_state(running: Running, shape: Shape, elements: AppElements) -> None:
-    """Take the state of the operators over."""
+    """Take the state of the operators over; raises ValueError where it has what a program cannot have."""
     for table in used_tables(running):
         load_table(running, table, elements.table(table.id).snapshot())
     queries = iter(running.program.queries)
@@ -39,6 +39,8 @@ def load_state(running: Running, shape: Shape, elements: AppElements) -> None:
         else:
             state = elements.query(element.checked.name).snapshot()
             load_query(running, next(queries), [(0, state)])
+    if not running.compute_held():
+        raise ValueError("a function fails on a text that a window holds")
 
 
 def lend_buckets(running: MixedRunning, shape: Shape, elements: AppElements) -> None:

@@ -12,6 +12,7 @@ from spdist.program.pattern_lists import PatternLists
 from spdist.program.pattern_nodes import when
 from spdist.program.pattern_shape import Matched
 from spdist.program.query_text import QueryWriter
+from spdist.program.text_functions import argument_of
 from spdist.program.timer_text import NEVER
 
 __all__ = ["ElementWriter"]
@@ -221,8 +222,16 @@ class ElementWriter(QueryWriter):
             found = step.scope.find(node.stream)
             return self._lists.missing(found, node.index, own=found == n)
 
+        def text_function(call: ast.FunctionCall) -> Value | None:
+            named = argument_of(call)
+            found = None if named is None else step.scope.resolve(named)
+            if found is None or found.source != n or found.index is not None:
+                return None
+            place = pattern.bases[n] + found.attribute
+            return self._text_function(self._attribute, call, place, step.scope, found.attribute)
+
         named = self._whole.name, self._whole.text_number
-        return TypedWriter(variable, self._timestamp, *named, missing=missing)
+        return TypedWriter(variable, self._timestamp, *named, missing=missing, text_function=text_function)
 
     def _missing(self, node: ast.IsNullEvent) -> str:
         found = self._pattern.checked.scope.find(node.stream)

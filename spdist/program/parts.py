@@ -300,6 +300,10 @@ class Whole(Protocol):
         """Return a function of a text that is an attribute of a source."""
         ...
 
+    def known_function(self, call: ast.FunctionCall) -> TextFunction | None:
+        """Return a function of a text that was asked for before."""
+        ...
+
     @property
     def cause(self) -> str:
         """Source of the rank of the event that is processed."""

@@ -106,7 +106,10 @@ class QueryWriter:
         return [f"for {self._event} in range({self._block.begin}, {self._block.end}):", *indent(body or ["pass"])]
 
     def _results(self, silent: bool = False) -> ResultWriter:
-        return ResultWriter(self._whole, self._query, self._block, self._key, self._groups, self._writer, silent)
+        made = ResultWriter(self._whole, self._query, self._block, self._key, self._groups, self._writer, silent)
+        if isinstance(self._read, Read) and self._lookup is None:
+            made.text_function = self._text_function
+        return made
 
     def _batch(self, results: ResultWriter) -> BatchWriter:
         """Return what writes a window that has results for events later than they come."""
@@ -193,10 +196,8 @@ class QueryWriter:
 
         named = self._whole.name, self._whole.text_number
         writer = TypedWriter(variable, timestamp, *named, aggregate, self._missing)
-        if isinstance(self._read, Read) and self._read.window is None and self._lookup is None:
-            # No event that a window holds has a text that nothing is known of.
-            writer.text_function = self._text_function
         if isinstance(self._read, Read) and self._lookup is None:
+            writer.text_function = partial(self._text_function, read)
             writer.contains = partial(self._contains, writer)
         writer.failing = (f"{self._failed} = True", "break") if self._can_lose else ()
         return writer
@@ -212,17 +213,43 @@ class QueryWriter:
         """Return source of whether a stream has no event."""
         return "False" if self._lookup is None else self._lookup.missing(node)
 
-    def _text_function(self, call: ast.FunctionCall) -> Value | None:
-        """Return the value of a function of one text of the event that enters; None where a call is none."""
-        named = argument_of(call)
-        place = None if named is None else self._query.resolved(named)
-        origin = None if place is None else self._block.origins[place]
-        if place is None or origin is None or self._block.types[place] is not Type.STRING:
+    def _text_function(
+        self,
+        read: Callable[[int], Value],
+        call: ast.FunctionCall,
+        place: int | None = None,
+        scope: Scope | None = None,
+        own: int | None = None,
+    ) -> Value | None:
+        """Return the value of a function of one text of an event; None where a call is none.
+
+        Parameters
+        ----------
+        read : callable
+            From an attribute's place to its value in the event.
+        call : FunctionCall
+            The call.
+        place, scope, own : int, Scope, int, optional
+            Of the attribute that it names, what names mean, and its place in the block; else those of the query.
+        """
+        named, loses = argument_of(call), self._can_lose and place is None
+        if place is None and named is not None:
+            place = self._query.resolved(named)
+        if place is None or self._read.types[place] is not Type.STRING:
             return None
-        found = self._whole.text_function(call, self._read.checked.scope, origin, not self._can_lose)
-        text = self._attribute(place)
+        found = self._whole.known_function(call)
+        if self._block.stream:  # else it is known by the blocks from which the events come
+            origin = self._block.origins[place if own is None else own]
+            if origin is None:
+                return None
+            found = self._whole.text_function(call, scope or self._read.checked.scope, origin, not loses)
+        if found is None:
+            return None
+        if self._read.window is not None and read != self._attribute:
+            found.held.add((self._query.name, place))
+        text = read(place)
         known = f"{found.name}_s[0 if {text.null} else {text.text} + 1]"
-        fails = f"{known} == {FAILED}" if self._can_lose else ""
+        fails = f"{known} == {FAILED}" if loses else ""
         return Value(known.replace("_s[", "_v[", 1), f"{known} == {NULL}", found.type, fails=fails)
 
     @property
@@ -257,7 +284,7 @@ class QueryWriter:
         """Return a writer of expressions over the event that enters, which may look at functions of its texts."""
         writer = self._event_writer(scope)
         if self._lookup is None:
-            writer.text_function = self._text_function
+            writer.text_function = partial(self._text_function, self._attribute)
         return writer
 
     def _attribute(self, place: int) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from spdist.language import ast
+from spdist.language.scope import Scope
 from spdist.program.chunk_text import Arrangement, Buffers
 from spdist.program.expressions import NotTyped, TypedWriter, Value, dtype_of
 from spdist.program.functions import may_fail
@@ -13,8 +14,13 @@ from spdist.program.parts import Block, Event, Most, Origin, QueryText, Whole, i
 from spdist.program.pattern_shape import Matched
 from spdist.program.rate_text import RateWriter
 from spdist.program.shape import Sliding
+from spdist.program.text_functions import argument_of
 
 __all__ = ["ResultWriter"]
+
+
+#: From what reads an attribute, a call, the place of the attribute that it names, and what names mean to its value.
+MakeFunction = Callable[[Callable[[int], Value], ast.FunctionCall, int, Scope], Value | None]
 
 
 class ResultWriter:
@@ -55,6 +61,8 @@ class ResultWriter:
         self._block = block
         self._groups = groups
         self._writer = writer
+        #: What makes the value of a function of a text; whoever writes the query says it.
+        self.text_function: MakeFunction | None = None
         #: Source of how many results there are.
         self.count = whole.name()
         alone = isinstance(query.read, Matched) or (groups.collapses and not groups.grouped)
@@ -215,11 +223,20 @@ class ResultWriter:
             found = scope.resolve(variable)
             return item(found.attribute) if scope.is_output(found) else event.read(self._read.place(found))
 
+        def text_function(call: ast.FunctionCall) -> Value | None:
+            named = argument_of(call)
+            found = None if named is None else scope.resolve(named)
+            if found is None or self.text_function is None:
+                return None
+            place = self._attribute_of(found.attribute) if scope.is_output(found) else self._read.place(found)
+            return None if place is None else self.text_function(event.read, call, place, scope)
+
         def writer() -> TypedWriter:
             def aggregate(call: ast.FunctionCall) -> Value | None:
                 return self._groups.value(call, self._groups.key)
 
-            return TypedWriter(read, event.timestamp, self._whole.name, self._whole.text_number, aggregate)
+            named = self._whole.name, self._whole.text_number
+            return TypedWriter(read, event.timestamp, *named, aggregate, text_function=text_function)
 
         updates, own = self._groups.updates(writer, leaves), writer()
         test = own.condition(condition)

@@ -235,6 +235,10 @@ class Writer:
             found.strict.add(origin)
         return found
 
+    def known_function(self, call: ast.FunctionCall) -> TextFunction | None:
+        """Return a function of a text that was asked for before; None where it was not."""
+        return self._functions.get(call)
+
     def text_number(self, text: str) -> int:
         """Return the number of a text of the app."""
         return self._texts.setdefault(text, len(self._texts))

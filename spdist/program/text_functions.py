@@ -9,7 +9,7 @@ loop. Elsewhere, and where a value is not of its type, a program cannot go on: t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spdist.errors import SiddhiAppError
@@ -71,6 +71,8 @@ class TextFunction:
         The attributes of sources whose texts it is computed for.
     strict : set of (str, int)
         Those of them whose events a program cannot take where the function fails.
+    held : set of (str, int)
+        The prefixes of queries whose windows hold such texts, and the attributes that have them.
     """
 
     name: str
@@ -79,6 +81,7 @@ class TextFunction:
     type: Type
     origins: set[tuple[str, int]]
     strict: set[tuple[str, int]]
+    held: set[tuple[str, int]] = field(default_factory=set)
 
     def known(self, text: str | None) -> tuple[int, Any]:
         """Return what is known of a text once it was computed, and its value."""

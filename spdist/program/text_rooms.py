@@ -105,3 +105,16 @@ class TextRooms(Rooms):
         """Forget what functions give: texts have other numbers."""
         for function in self.program.text_functions:
             self.arrays[f"{function.name}_s"][:] = UNKNOWN
+        self.compute_held()
+
+    def compute_held(self) -> bool:
+        """Compute what functions give for texts that windows hold; tells whether all of them have a value."""
+        whole = True
+        for function in self.program.text_functions:
+            for query, place in function.held:
+                name, count = f"{query}_w_{place}", int(self.arrays[f"{query}_free"][1])
+                texts, nulls = self.arrays[name][:count], self.arrays[f"{name}_n"][:count]
+                places = numpy.where(nulls != 0, 0, texts + 1)
+                self._compute(function, places)
+                whole = whole and not numpy.isin(self.arrays[f"{function.name}_s"][places], (FAILED, MISTYPED)).any()
+        return whole

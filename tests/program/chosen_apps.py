@@ -16,6 +16,7 @@ __all__ = [
     "PAIRS_OF_MANY",
     "SESSIONS",
     "SORTED",
+    "TEXTS",
     "TICKING",
     "UNIQUE",
     "UNIQUE_MORE",
@@ -189,5 +190,22 @@ from S#window.unique:time(total, 900) select sym, avg(price) as a insert into Ou
 from S[volume > 0]#window.unique:ever(ok) select ok, sym insert expired events into Out8;
 from S#window.unique:length(sym, 1) select sym, count() as n, max(total) as t insert all events into Out9;
 from S#window.unique:timeBatch(total, 600) select total, sum(volume) as v order by total insert into Out10;
+end;
+"""
+#: Functions of texts that windows hold, in what they put out, in totals, in having, and in conditions of patterns.
+TEXTS = f"""{STREAM}
+from S#window.length(3) select str:upper(sym) as u, max(str:length(kind)) as l group by kind
+insert all events into Out1;
+from S#window.lengthBatch(3) select sym as text, str:concat(sym, '!') as c having str:length(text) > 0
+insert all events into Out2;
+from S#window.time(60) select str:reverse(sym) as r, count() as n insert expired events into Out3;
+from S#window.delay(40) select str:lower(sym) as l, kind order by l insert into Out4;
+from S select sym, kind insert into Mid;
+from Mid#window.timeBatch(700) select kind, sum(str:length(sym)) as n group by kind insert into Out5;
+from every e1=S[str:upper(sym) == 'A'] -> e2=Mid[str:length(sym) > 1 and kind == e1.kind] select e2.sym
+insert into Out6;
+partition with (kind of S) begin
+from S#window.unique:length(str:upper(sym), 2) select sym, str:concat(sym, sym) as c having str:length(sym) != 4
+insert all events into Out7;
 end;
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from itertools import product
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,8 +17,9 @@ from spdist.language.types import Type
 from spdist.program import forgetting
 from spdist.program.compiler import interpreted
 from spdist.program.obstacle import compiled_or_why_not
+from tests.program.chosen_apps import TEXTS as HELD_TEXTS
 from tests.program.drawn_apps import START_MS
-from tests.program.test_program_laws import Watched, checked_app
+from tests.program.test_program_laws import Watched, alike, checked_app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
@@ -263,6 +265,16 @@ def test_operators_go_on_where_events_cannot_be_lost_in_the_loop(query: str, cap
     assert "the compiled program is not used any more: str:upper() fails on a text, or on null" in caplog.text
 
 
-def test_the_text_of_an_event_that_leaves_is_not_looked_up() -> None:
+def test_functions_of_texts_that_windows_hold_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forgetting, "_FEW", 1)
+    for seed in range(4):
+        assert alike(checked_app(HELD_TEXTS), Random(seed), interpreted, steps=20, whole=True) > 80
+
+
+def test_a_window_that_holds_a_text_that_a_function_fails_on_stays_with_its_operators() -> None:
     text = f"{STREAM}from S#window.length(2) select sum(str:length(s)) as r insert into Out;"
-    assert "the function str:length()" in compiled_or_why_not(checked_app(text))
+    app = Watched(checked_app(text), interpreted)
+    app.app.start(START_MS)
+    app.chunk([(START_MS, (1, 2, 0.0, 0.0, None, None, None, None))], START_MS)
+    with pytest.raises(ValueError, match="a text that a window holds"):
+        app.begin()
