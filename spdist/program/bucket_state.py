@@ -17,9 +17,8 @@ from spdist.operators.aggregation_columns import plain
 from spdist.operators.aggregation_runs import AggregationRuns
 from spdist.program.bucket_shape import COUNT, DIRTY, END, HIGH, LENGTH, LOW, Bucketed
 from spdist.program.bucket_text import FAR
-from spdist.program.key_words import real_key, real_values, words_of
+from spdist.program.key_words import key_numbers, real_key, real_values, words_of
 from spdist.program.running import Running
-from spdist.program.window_state import key_numbers
 
 __all__ = ["LoopBuckets", "text_places"]
 

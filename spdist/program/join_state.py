@@ -9,12 +9,12 @@ import numpy
 
 from spdist.language.types import Type
 from spdist.program.join_shape import Joined
-from spdist.program.key_words import words_of
+from spdist.program.key_words import key_numbers, words_of
 from spdist.program.parts import QueryText
 from spdist.program.running import Running
 from spdist.program.shape import Read
 from spdist.program.side_text import SideText, sides_of
-from spdist.program.window_state import fresh_window, key_numbers, load_window, stored_windows
+from spdist.program.window_state import fresh_window, load_window, stored_windows
 
 __all__ = ["fresh_sides", "load_sides", "side_keys", "stored_sides"]
 

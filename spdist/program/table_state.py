@@ -11,10 +11,10 @@ from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW, PYTHON
 from spdist.operators.base import Row
 from spdist.program.expressions import fits
+from spdist.program.key_words import key_numbers
 from spdist.program.running import Running
 from spdist.program.table_shape import LoopTable
 from spdist.program.table_text import COUNT, MOST, NEXT, REFUSED, TableIndex, indexes_of
-from spdist.program.window_state import key_numbers
 
 __all__ = ["FRESH_TABLE", "clear_table", "load_table", "row_nodes", "stored_table", "used_tables"]
 

@@ -145,7 +145,7 @@ class Writer:
             stream: sorted(place for owner, place in self.needs if owner == f"i{number}")
             for number, stream in enumerate(inputs)
         }
-        expires = [line for query in queries for line in self._expires(query)]
+        expires = [line for query in queries for line in _expires(self, query)]
         return Program(
             _module(self.arrays, self._shape.is_mixed, timers, body, expires),
             self.arrays,
@@ -327,11 +327,6 @@ class Writer:
         """Take note that so many places of a room can be used."""
         self._most[room] = self._most.get(room, Most()) + most
 
-    def _expires(self, query: QueryText) -> list[str]:
-        """Return what lets events leave the windows of a query."""
-        block = Block("", "", query.read.types, "", "", "", (), "")
-        return _query_writer(self, query, block, "key" if query.keyed is not None else "").expires()
-
     def _partition(self, keyed: Keyed, block: Block) -> list[str]:
         """Return the blocks of a partition's queries: of runs of one key, one after the other."""
         place = keyed.keys.get(block.stream)
@@ -410,6 +405,12 @@ def _query_writer(whole: Whole, query: QueryText, block: Block, key: str) -> Que
     if not isinstance(query.read, Matched):
         return QueryWriter(whole, query, block, key)
     return (SequenceWriter if query.read.strict else PatternWriter)(whole, query, block, key)
+
+
+def _expires(whole: Whole, query: QueryText) -> list[str]:
+    """Return what lets events leave the windows of a query."""
+    block = Block("", "", query.read.types, "", "", "", (), "")
+    return _query_writer(whole, query, block, "key" if query.keyed is not None else "").expires()
 
 
 def _unless(failed: str, lines: list[str]) -> list[str]:

@@ -295,7 +295,7 @@ class UniqueLengthWriter(_ListWriter):
         ]
 
 
-class _UniqueBatch(BatchWriter):
+class _UniqueBatchText(BatchWriter):
     """Writes what a window does that releases batches of one event of each key; see `BatchWriter`."""
 
     #: Makes a writer of expressions over the event that enters; whoever writes the query says it.
@@ -333,11 +333,11 @@ class _UniqueBatch(BatchWriter):
         return [*self._each("head", forgets), *super()._releases()]
 
 
-class UniqueExternalWriter(_UniqueBatch, ExternalBatchWriter):
+class UniqueExternalWriter(_UniqueBatchText, ExternalBatchWriter):
     """Writes what happens in a window ``unique:externalTimeBatch``; see `BatchWriter`."""
 
 
-class UniqueBatchWriter(_UniqueBatch):
+class UniqueBatchWriter(_UniqueBatchText):
     """Writes what a window does that releases a batch when so many keys have come; see `BatchWriter`.
 
     Notes

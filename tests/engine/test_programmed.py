@@ -195,7 +195,6 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
             "@PrimaryKey('n') define table T (n long); from S#window.length(2) select count() as n insert into T;",
             "a primary key that may be null",
         ),
-        ("from S#window.sort(3, sym) select sym insert into Out;", "the window sort by a text"),
         ("from S select * insert into Mid; from Mid#window.sort(3, price) select sym insert into Out;", "may be null"),
         ("from S select sym insert all events into Out;", "'insert all events' without"),
         ("from S select and(ok) as n insert into Out;", "the aggregator and()"),

@@ -53,7 +53,7 @@ def test_what_operators_have_as_columns_they_are_given_as_columns() -> None:
 
     with patch.object(AggregationRuns, "put", noted):
         for seed in range(6):
-            alike(checked_app(SUMMED), Random(seed), interpreted, 20, True, timed_events, seen)
+            alike(checked_app(SUMMED), Random(seed), interpreted, 20, True, events_of=timed_events, look=seen)
     assert 40 < sum(made) < len(made)
 
 

@@ -142,7 +142,7 @@ def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
 def test_a_compiled_program_adds_the_same_to_aggregations() -> None:
     for app, whole in ((ADDED, False), (SUMMED, True)):
         for seed in range(4):
-            alike(checked_app(app), Random(seed), compiled, 40, whole, timed_events, seen)
+            alike(checked_app(app), Random(seed), compiled, 40, whole, events_of=timed_events, look=seen)
 
 
 def test_it_is_compiled_once_on_a_machine(cache: Path) -> None:

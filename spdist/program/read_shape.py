@@ -1,0 +1,212 @@
+"""Queries over one stream, and those that look each event of one up in a table: which of them have a typed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spdist.language import ast
+from spdist.language.checked import CheckedQuery
+from spdist.language.scope import Reference, Scope, Source
+from spdist.language.types import Schema, Type
+from spdist.operators.aggregates import aggregates_in
+from spdist.program.expressions import NotTyped
+from spdist.program.table_shape import LoopTable, RowSearch, Tables, search_of
+from spdist.program.window_shape import Batched, Kept, Sessions, Sliding, window_of
+
+__all__ = ["Looked", "Read", "looked", "read"]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A query over one stream.
+
+    Parameters
+    ----------
+    number : int
+        Its place in the app.
+    checked : CheckedQuery
+        The query.
+    stream : str
+        What it reads.
+    schema : Schema
+        The attributes of that.
+    filters : tuple of Expression
+        Conditions in front of the window.
+    window : Sliding or Batched, optional
+        Its window.
+    events : str
+        Which events are put out: ``current``, ``expired`` or ``all``.
+    """
+
+    number: int
+    checked: CheckedQuery
+    stream: str
+    schema: Schema
+    filters: tuple[ast.Expression, ...]
+    window: Kept | None
+    events: str
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """What it reads, each once."""
+        return (self.stream,)
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """The types of the attributes, by place."""
+        return tuple(self.schema.types)
+
+    @property
+    def star(self) -> tuple[int, ...]:
+        """The places of what ``select *`` means."""
+        return tuple(range(len(self.schema)))
+
+    def place(self, reference: Reference) -> int:
+        """Return the place of what a name means."""
+        return reference.attribute
+
+    @property
+    def filtered(self) -> Scope:
+        """What the conditions in front of everything may name."""
+        return self.checked.scope
+
+    @property
+    def puts_out_current(self) -> bool:
+        """Whether there are results for events that come."""
+        return self.events != "expired"
+
+    @property
+    def puts_out_expired(self) -> bool:
+        """Whether there are results for events that leave the window."""
+        return self.events != "current"
+
+    @property
+    def leaving(self) -> bool:
+        """Whether events can be taken off the totals again, and not only all of them at a time."""
+        return self.window is not None and (isinstance(self.window, Sliding) or self.puts_out_expired)
+
+    @property
+    def timed(self) -> bool:
+        """Whether something is done when time passes, and no event comes."""
+        if isinstance(self.window, Sessions) or (isinstance(self.window, Sliding) and self._is_woken):
+            return True
+        if self.window is not None and self.window.time is not None:
+            return False
+        return (
+            self.window is not None and bool(self.window.span) and (self.waits or self.puts_out_expired or self.batches)
+        )
+
+    @property
+    def _is_woken(self) -> bool:
+        """Whether events may leave by time behind others that stay: then it matters when they are looked at."""
+        return self.window is not None and self.window.unique is not None and bool(self.window.span)
+
+    @property
+    def batches(self) -> bool:
+        """Whether the window releases batches."""
+        return isinstance(self.window, Batched)
+
+    @property
+    def renews(self) -> bool:
+        """Whether what is put out is batches of events that come, each with totals of its own."""
+        return self.batches and self.waits and not self.puts_out_expired
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """What the window holds: the open batch or all of it, and the batch that was released last."""
+        if isinstance(self.window, Sliding):
+            return ("head",)
+        return (*(("head",) if self.waits else ()), *(("left",) if self.window and self.puts_out_expired else ()))
+
+    @property
+    def waits(self) -> bool:
+        """Whether results for events that come are there later than they."""
+        window = self.window
+        return window.delays if isinstance(window, Sliding) else window is not None and not window.passes
+
+
+@dataclass(frozen=True, slots=True)
+class Looked(Read):
+    """A query over a join of a stream without a window with a table, by the table's primary key.
+
+    The attributes of the table have the places behind those of the stream.
+
+    Parameters
+    ----------
+    table : LoopTable
+        The table.
+    own : int
+        The place of the stream among the two sources.
+    outer : bool
+        Whether an event that finds nothing comes out with nulls.
+    search : RowSearch
+        How an event finds its row.
+    """
+
+    table: LoopTable
+    own: int
+    outer: bool
+    search: RowSearch
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """The types of the attributes, by place."""
+        return (*self.schema.types, *self.table.schema.types)
+
+    @property
+    def star(self) -> tuple[int, ...]:
+        """The places of what ``select *`` means."""
+        return tuple(map(self.place, self.checked.scope.star()))
+
+    def place(self, reference: Reference) -> int:
+        """Return the place of what a name means."""
+        return reference.attribute + (0 if reference.source == self.own else len(self.schema))
+
+    @property
+    def filtered(self) -> Scope:
+        """What the conditions in front of everything may name."""
+        return Scope((Source(self.stream, self.stream, self.schema),), tables=self.checked.scope.tables)
+
+
+def read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
+    """Return a query over a stream; raises NotTyped."""
+    source = checked.scope.sources[0]
+    if source.kind != "stream":
+        raise NotTyped("what is not read from a stream", given.span)
+    handlers = (*given.before, *given.after)
+    filters = tuple(one.condition for one in handlers if isinstance(one, ast.Filter))
+    if len(filters) < len(handlers):
+        raise NotTyped("a stream function", given.span)
+    window = window_of(given, source.schema, checked.scope)
+    events = checked.query.output.events or "current"
+    if window is not None and any(isinstance(node, ast.In) for node in checked.query.select.walk()):
+        raise NotTyped("'in' of a table behind a window", checked.query.span)
+    if events != "current" and window is None:
+        raise NotTyped(f"'insert {events} events' without a window", checked.query.span)
+    return Read(number, checked, source.stream_id, source.schema, filters, window, events)
+
+
+def looked(checked: CheckedQuery, given: ast.JoinInput, number: int, tables: Tables) -> Looked:
+    """Return a query over a join of a stream with a table by its primary key; raises NotTyped."""
+    sides = (given.left, given.right)
+    found = [place for place, source in enumerate(checked.scope.sources) if source.stream_id in tables.typed]
+    if len(found) != 1 or checked.scope.sources[1 - found[0]].kind != "stream":
+        raise NotTyped("a join", checked.query.span)
+    own, (position,) = 1 - found[0], found
+    source, side = checked.scope.sources[own], sides[own]
+    table = tables.typed[checked.scope.sources[position].stream_id]
+    search = search_of(given.on, checked.scope, position, table)
+    outer = (("left outer", "full outer"), ("right outer", "full outer"))[own]
+    filters = tuple(one.condition for one in side.input.before if isinstance(one, ast.Filter))
+    by_key = bool(table.key) and search.index == table.key and not sides[position].unidirectional
+    if not by_key or side.input.window or side.input.after or len(filters) < len(side.input.before):
+        raise NotTyped("a join with a table other than by its primary key", checked.query.span)
+    select, events = checked.query.select, checked.query.output.events or "current"
+    clauses = [item.expression for item in select.items] + ([] if select.having is None else [select.having])
+    arranged = select.group_by or select.order_by or select.limit is not None or select.offset is not None
+    if events != "current" or given.per is not None or arranged or any(map(aggregates_in, clauses)):
+        raise NotTyped("a join with a table that groups, orders or totals", checked.query.span)
+    if any(isinstance(node, ast.In) for node in checked.query.walk()):
+        raise NotTyped("'in' of a table in a join", checked.query.span)
+    read = (number, checked, source.stream_id, source.schema, filters, None, events)
+    return Looked(*read, table, own, given.kind in outer, search)
