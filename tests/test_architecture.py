@@ -232,7 +232,7 @@ KNOWN_CIRCLES: tuple[set[str], ...] = (
     {"expressions", "functions"},
     {"expression", "finding", "membership"},
     {
-        *("added_up", "batch_runs", "open_batches", "join", "join_quiet", "join_runs", "plans", "query"),
+        *("join", "join_quiet", "join_runs", "plans", "query"),
         *("table", "table_changes", "table_runs", "table_writes"),
     },
 )
