@@ -115,13 +115,12 @@ partition with (sym of S) begin
 from S#window.length(2) select total, kind having sum(total) > 0L order by total insert all events into Out5;
 end;
 """
-#: Joins by keys and without, outer ones, one way, of a side without window, with totals, and read by each other.
+#: Joins by keys and without, outer ones, one way, of a side without window, with totals and a rate limit.
 JOINS = f"""{STREAM}
 from S[ok or volume > 0] select * insert into A;
 from S[not ok] select * insert into B;
 from A#window.length(4) as a join B#window.time(60) as b on a.kind == b.kind and a.price != b.price
-select a.sym as sym, b.total as total, a.price as price insert all events into J;
-from J#window.length(3) select sym, sum(total) as t, count() as n group by sym insert into Out1;
+select a.sym as sym, b.total as total, a.price as price insert all events into Out1;
 from A#window.timeLength(900, 3) as a join B#window.length(2) as b on b.ok == (a.price > 9.0)
 select b.sym as sym, count() as n, max(a.rate) as r, distinctCount(a.kind) as k group by b.sym having n > 0
 insert all events into Out2;
