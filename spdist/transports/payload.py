@@ -165,12 +165,17 @@ class Payload:
 
     def _rows(self, batch: Any) -> Sequence[tuple[Any, ...]]:
         """Return the rows of a batch, as columns where all are of the types of their attributes."""
-        fields = [(batch.schema.field(name), kind) for name, kind in self.schema]
-        typed = all(one.type == ARROW.get(kind) and one.metadata != _TAGGED for one, kind in fields)
-        if fields and typed and batch.num_rows >= _FEW:
+        schema = batch.schema
+        fields = [schema.field(name) for name in self.schema.names]
+        if fields and batch.num_rows >= _FEW and self._typed(fields):
             return ReadRows(batch.select(self.schema.names), _nobody)
-        columns = [column_values(batch.column(one.name), one.metadata) for one, _ in fields]
+        columns = [column_values(batch.column(one.name), one.metadata) for one in fields]
         return list(zip(*columns, strict=True)) if columns else [()] * batch.num_rows
+
+    def _typed(self, fields: Sequence[Any]) -> bool:
+        """Tell whether all columns are of the types of their attributes."""
+        kinds = self.schema.types
+        return all(one.type == ARROW.get(k) and one.metadata != _TAGGED for one, k in zip(fields, kinds, strict=True))
 
     def read(self, payload: bytes) -> Any:
         """Return a payload as an Arrow batch, one of outsiders too; raises MappingError as `decode` does."""
