@@ -57,12 +57,14 @@ class ChangeText:
         if not isinstance(output, ast.Update):
             return self._each(self._inserted())
         changed, values = self._changed(output)
-        update = [*changed, *self._rows.changes(self._row, values)] or ["pass"]
+        moves = self._moves(output)
+        change = self._rows.moves if moves else self._rows.changes
+        update = [*changed, *change(self._row, values)] or ["pass"]
         if not output.or_insert:
             return self._each(self._found(update))
         hit = self._whole.name()
         looks = [f"{hit} = False", *self._found([f"{hit} = True", *update])]
-        if self._by_key(output):
+        if self._by_key(output) and not moves:
             return self._each([*looks, f"if not {hit}:", *indent(self._inserted())])
         return self._with_fresh(looks, hit, [*changed, *self._rows.stores(self._row, values)])
 
@@ -138,11 +140,8 @@ class ChangeText:
         """Return what makes a row of the result."""
         table, block = self._table, self._block
         self._whole.count(self._rows.room, block.most)
-        if table.key and not table.null_keys:  # the operators fail where it is null
-            origin = block.origins[table.key[0]]
-            if origin is None:
-                raise NotTyped("a primary key that may be null", self._checked.query.span)
-            self._whole.must_be_known(origin)
+        if table.key and not table.null_keys:
+            self._must_be_known(table.key[0])
         return self._rows.makes(self._row, [(place, self._result(place)) for place in range(len(table.schema))])
 
     # Values.
@@ -168,8 +167,6 @@ class ChangeText:
     def _changed(self, output: ast.Update) -> tuple[list[str], list[tuple[int, Value]]]:
         """Return what computes the new values of a row, and these: of the attributes that do not stay."""
         stays = self._staying(output)
-        if not set(self._table.key) <= stays | self._untouched(output):
-            raise NotTyped("an update that may change a primary key", self._checked.query.span)
         if not output.set:
             names = enumerate(self._checked.output.names)
             places = {self._table.schema.names.index(name): place for place, name in names}
@@ -186,6 +183,32 @@ class ChangeText:
             lines += writer.lines
             assigned[at] = value
         return lines, [(at, value) for at, value in assigned.items() if at not in stays]
+
+    def _moves(self, output: ast.Update) -> bool:
+        """Tell whether an update may change a primary key; raises NotTyped where it may be that of several rows."""
+        table = self._table
+        if set(table.key) <= self._staying(output) | self._untouched(output):
+            return False
+        if self._search.index != table.key:
+            raise NotTyped("an update that may change several primary keys", self._checked.query.span)
+        if not table.null_keys:
+            self._must_be_known(self._source_of(output, table.key[0]))
+        return True
+
+    def _source_of(self, output: ast.Update, at: int) -> int | None:
+        """Return which attribute of the result an attribute of the row becomes; None where it is computed."""
+        if not output.set:
+            return self._checked.output.names.index(self._table.schema.names[at])
+        given = dict(self._assigned(output))[at]
+        read = self._scope.resolve(given) if isinstance(given, ast.Variable) else None
+        return None if read is None or read.source == _TABLE else read.attribute
+
+    def _must_be_known(self, place: int | None) -> None:
+        """Have an attribute of the result never be null: the operators fail where a numeric primary key is."""
+        origin = None if place is None else self._block.origins[place]
+        if origin is None:
+            raise NotTyped("a primary key that may be null", self._checked.query.span)
+        self._whole.must_be_known(origin)
 
     def _assigned(self, output: ast.Update) -> list[tuple[int, ast.Expression]]:
         """Return what ``set`` assigns, in the order of the table."""

@@ -187,8 +187,7 @@ class TableText:
         others = [line for index in self.indexes if index is not own for line in self._enters(index, row)]
         lines = [
             f"append({prefix}_first, {prefix}_last, {prefix}_before, {prefix}_after, 0, {row})",
-            f"{prefix}_number[{row}] = {prefix}_info[{NEXT}]",
-            f"{prefix}_info[{NEXT}] += 1",
+            *self._numbered(row),
             f"{prefix}_info[{COUNT}] += 1",
             *others,
         ]
@@ -201,9 +200,7 @@ class TableText:
             f"    {prefix}_info[{REFUSED}] += 1",
             f"    give_back({prefix}_free, {prefix}_after, {row})",
             "else:",
-            f"    {own.name}_first[{number}] = {row}",
-            f"    {own.name}_of[{row}] = {number}",
-            *indent(lines),
+            *indent([*self._takes(own, row, number), *lines]),
         ]
 
     def _key(self, index: TableIndex, row: str) -> list[Value]:
@@ -251,6 +248,40 @@ class TableText:
             f"unlink({prefix}_first, {prefix}_last, {prefix}_before, {prefix}_after, 0, {row})",
             f"give_back({prefix}_free, {prefix}_after, {row})",
         ]
+
+    def moves(self, row: str, values: Sequence[tuple[int, Value]]) -> list[str]:
+        """Return what changes attributes of a row, and puts it where one would be inserted if its primary key changes.
+
+        Nothing changes where another row has the new key. For the values see `changes`.
+        """
+        prefix, own, number = self._prefix, self.indexes[0], self._name()
+        given = dict(values)
+        fresh = [given.get(place) or self.value(place, row) for place in own.attributes]
+        lists = f"{prefix}_first, {prefix}_last, {prefix}_before, {prefix}_after, 0, {row}"
+        others = [index for index in self.indexes if index is not own]
+        return [
+            *seeks(self._arrays, own.name, self.room, own.words(fresh), number),
+            f"if {number} >= 0 and {own.name}_first[{number}] == {row}:",
+            *indent(self.changes(row, [one for one in values if one[0] not in own.attributes]) or ["pass"]),
+            f"elif {number} >= 0:",
+            f"    {prefix}_info[{REFUSED}] += 1",
+            "else:",
+            *indent([line for index in self.indexes for line in self._leaves(index, row)]),
+            *indent(self.stores(row, values)),
+            *indent([f"unlink({lists})", f"append({lists})", *self._numbered(row)]),
+            *indent([*self._number_of(own, row, number), *self._takes(own, row, number)]),
+            *indent([line for index in others for line in self._enters(index, row)]),
+        ]
+
+    def _numbered(self, row: str) -> list[str]:
+        """Return what gives a row its number."""
+        prefix = self._prefix
+        return [f"{prefix}_number[{row}] = {prefix}_info[{NEXT}]", f"{prefix}_info[{NEXT}] += 1"]
+
+    @staticmethod
+    def _takes(index: Index, row: str, number: str) -> list[str]:
+        """Return what has a primary key, given its number, be that of a row."""
+        return [f"{index.name}_first[{number}] = {row}", f"{index.name}_of[{row}] = {number}"]
 
     def changes(self, row: str, values: Sequence[tuple[int, Value]]) -> list[str]:
         """Return what changes attributes of a row, but none of its primary key; the values do not name arrays of it."""

@@ -189,7 +189,7 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
         (
             "@PrimaryKey('sym') define table T (sym string, n int); "
             "from S select sym, volume as n update T set T.sym = 'x' on T.n == n;",
-            "an update that may change a primary key",
+            "an update that may change several primary keys",
         ),
         (
             "@PrimaryKey('n') define table T (n long); from S#window.length(2) select count() as n insert into T;",

@@ -124,6 +124,8 @@ def _set(random: Random, table: str, names: tuple[str, ...]) -> str:
         values = [name, f"{table}.{name}"]
         if _ATTRIBUTES[name] in ("int", "long", "double", "float"):
             values.append(f"{table}.{name} + {name}")
+        if _ATTRIBUTES[name] == "string":
+            values += [other for other in ("sym", "kind") if other in names]
         items.append(f"{table}.{name} = {random.choice(values)}")
     return f" set {', '.join(items)}"
 
@@ -141,6 +143,7 @@ from S[volume > 0] select kind, volume, total, rate update or insert into L on L
 from S[volume < 0] select kind, total as least update L set L.total = L.total + least, L.rate = L.rate
 on L.kind == kind and L.total < least;
 from S#window.length(3) select kind, volume delete L for expired events on L.volume == volume and L.kind == kind;
+from S[not ok] select sym, kind, volume update L set L.kind = sym on L.kind == kind and L.volume == volume;
 from S[volume == 5] select sym, price delete T on T.sym == sym and T.price >= price;
 from S#window.length(2) select sym, count() as n insert into Out;
 """
@@ -157,6 +160,8 @@ from S#window.lengthBatch(2) select coalesce(sym, kind) as sym, volume, total as
 update or insert into L set L.volume = volume, L.n = L.n + L.volume on L.sym == sym;
 from S#window.timeBatch(60) select kind as sym, sum(volume) as v
 delete L for all events on L.sym == sym or L.volume > v;
+from S[rate > 0.1f] select sym, total as n update T set T.n = n, T.sym = sym on T.n == n - 60L;
+from S[volume > 1] select kind as sym, volume, total as n update or insert into L set L.sym = sym on L.sym == 'a';
 partition with (kind of S) begin
 from S select ok, avg(price) as price update or insert into B on B.ok == ok;
 end;

@@ -63,7 +63,10 @@ def mutants() -> dict[str, Any]:
     def unmoved(self: TableText, row: str, values: Any) -> list[str]:
         return self.stores(row, values)
 
-    found = TableText.found
+    found, moves = TableText.found, TableText.moves
+
+    def taken(self: TableText, row: str, values: Any) -> list[str]:
+        return [line.replace("elif ", "elif False and ") for line in moves(self, row, values)]
 
     def unknown(self: TableText, index: Any, keys: Any, nulls: bool, *more: Any) -> list[str]:
         return found(self, index, keys, False, *more)
@@ -73,6 +76,7 @@ def mutants() -> dict[str, Any]:
     return {
         "nulls in an index": patch.object(TableIndex, "without", lambda self, values: ""),
         "a changed key": patch.object(TableText, "changes", unmoved),
+        "a key that is taken": patch.object(TableText, "moves", taken),
         "the order of set": patch.object(ChangeText, "_assigned", lambda self, output: assigned(self, output)[::-1]),
         "what stays": patch.object(ChangeText, "_staying", lambda self, output: set(self._search.index)),
         "rows of before": patch.object(programmed_state, "_reload_tables", lambda running, elements, retire: None),
