@@ -180,6 +180,7 @@ UNIQUE_MORE = f"""{STREAM}
 from S#window.unique:ever(volume % 3) select count() as n, distinctCount(kind) as k insert into Out1;
 from S[ok]#window.unique:first(coalesce(sym, kind)) select sym, price insert into Mid;
 from Mid#window.unique:length(price, 2) select sym, price insert expired events into Out2;
+from S#window.unique:length(total, 4) select total, count() as n insert all events into Out11;
 from S#window.unique:lengthBatch(sym, 4) select sym, sum(volume) as v insert into Out3;
 from S#window.unique:timeBatch(price, 700) select price, volume insert all events into Out4;
 from S#window.unique:firstTimeBatch(volume, 500, 7) select volume, sym insert into Out5;
