@@ -279,7 +279,7 @@ class TableText:
         return [f"{prefix}_number[{row}] = {prefix}_info[{NEXT}]", f"{prefix}_info[{NEXT}] += 1"]
 
     @staticmethod
-    def _takes(index: Index, row: str, number: str) -> list[str]:
+    def _takes(index: TableIndex, row: str, number: str) -> list[str]:
         """Return what has a primary key, given its number, be that of a row."""
         return [f"{index.name}_first[{number}] = {row}", f"{index.name}_of[{row}] = {number}"]
 
