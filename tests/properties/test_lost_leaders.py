@@ -126,9 +126,9 @@ class AnyReport(World):
     """A heartbeat counts that was sent before its worker obeyed the new leader."""
 
     def make_manager(self, name: str) -> ManagerState:
-        hear = Roster.hear
+        note = Roster.note_report
         return with_roster(
-            name, POLICY, hear=lambda roster, report: hear(roster, replace(report, known_term=roster._term))
+            name, POLICY, note_report=lambda roster, report: note(roster, replace(report, known_term=roster._term))
         )
 
 
@@ -136,11 +136,11 @@ class AnyProcess(World):
     """A heartbeat counts for every process that has had the worker's id."""
 
     def make_manager(self, name: str) -> ManagerState:
-        def hear(roster: Roster, report: WorkerReport) -> None:
+        def note(roster: Roster, report: WorkerReport) -> None:
             if report.known_term == roster._term:
                 roster._awaited.pop(report.id, None)
 
-        return with_roster(name, POLICY, hear=hear)
+        return with_roster(name, POLICY, note_report=note)
 
 
 class Forgetful(World):
