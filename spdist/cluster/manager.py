@@ -1,6 +1,6 @@
 """A manager: the shell around `ManagerState` that listens, takes part in the election, and uses the database.
 
-A manager process never imports pyspark. Six threads: the state loop (`spdist.cluster.mind`), its writer, the election
+A manager process never imports pyspark. Six threads: the state loop (`spdist.cluster.state_loop`), its writer, the election
 (`spdist.cluster.candidate`), planning ahead (`spdist.cluster.foresight`), the journal (`spdist.cluster.journal`), and
 the interface (`spdist.cluster.api`), whose handlers call the methods below.
 """
@@ -38,7 +38,6 @@ from spdist.cluster.messages import (
     WorkerReport,
     WorkerTiming,
 )
-from spdist.cluster.mind import StateLoop
 from spdist.cluster.node_facts import node_statistics
 from spdist.cluster.orders import OrderBook
 from spdist.cluster.placement import allocation_algorithm
@@ -49,6 +48,7 @@ from spdist.cluster.questions import Questions
 from spdist.cluster.registry import Registry
 from spdist.cluster.revisions import AppRevisions
 from spdist.cluster.state import ManagerState
+from spdist.cluster.state_loop import StateLoop
 from spdist.cluster.status import deployment_status
 from spdist.cluster.store import CoordinationStore, ManagerRow, open_store
 from spdist.cluster.streams import StreamAccess

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from spdist.cluster.access import CALLER
 from spdist.cluster.messages import AnswerRebalance, CordonRequested, Move, RebalanceRequested
-from spdist.cluster.mind import StateLoop
 from spdist.cluster.state import ManagerState
+from spdist.cluster.state_loop import StateLoop
 
 __all__ = ["Upkeep"]
 
