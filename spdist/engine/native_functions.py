@@ -27,8 +27,8 @@ from spdist.engine.native_values import (
     real,
     units_of,
 )
-from spdist.functions.bounds import MOST_CHARACTERS
-from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
+from spdist.java.bounds import MOST_CHARACTERS
+from spdist.java.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 from spdist.language.types import Type
 
 __all__ = ["FORMS", "ONCE", "Form", "Native", "any_fails"]

@@ -1,7 +1,7 @@
 """Java's numbers and texts as Spark Columns, whatever Spark's ANSI mode says: nothing here throws.
 
 Siddhi's whole numbers wrap around, its conversions hold numbers to their range or give null, and its texts count UTF-16
-units. Each form stands for one function of `spdist.functions.numbers` or `spdist.functions.core`.
+units. Each form stands for one function of `spdist.java.numbers` or `spdist.functions.core`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
+from spdist.java.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 from spdist.language.types import Type
 
 __all__ = [

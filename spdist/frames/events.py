@@ -17,8 +17,8 @@ from spdist.errors import SpdistError
 from spdist.frames.files import write_file
 from spdist.frames.times import TIME_COLUMNS
 from spdist.frames.values import to_column
-from spdist.functions.json_text import text_of_object
-from spdist.functions.objects import unbox
+from spdist.java.json.text import text_of_object
+from spdist.java.objects import unbox
 from spdist.language.types import Schema, Type
 from spdist.look import Shown, number_of, table_html, time_text
 from spdist.mapping.read_rows import ReadRows

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from spdist.errors import MappingError
-from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
+from spdist.java.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
 from spdist.language.types import Schema, Type
 from spdist.mapping.bounds import shown
 from spdist.mapping.read_rows import ARROW

@@ -12,10 +12,10 @@ from collections import deque
 from typing import Any, NoReturn
 
 from spdist.extension import ANY, NUMERIC, Extension, aggregator, signature
-from spdist.functions.failures import ClassCastError
 from spdist.functions.forms import AggregatorForm
-from spdist.functions.numbers import LONG_MAX, LONG_MIN, double_to_long, wrap64
-from spdist.functions.objects import HashMap, HashSet, entries
+from spdist.java.failures import ClassCastError
+from spdist.java.numbers import LONG_MAX, LONG_MIN, double_to_long, wrap64
+from spdist.java.objects import HashMap, HashSet, entries
 from spdist.language.types import Type
 
 __all__ = ["distinct_key", "distinct_real", "form_of"]

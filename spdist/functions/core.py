@@ -15,10 +15,10 @@ from uuid import UUID
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import ANY, NUMERIC, Given, function, signature
-from spdist.functions import numbers, objects
-from spdist.functions.failures import ClassCastError
 from spdist.functions.forms import Code, Site
-from spdist.functions.json_text import text_of_object
+from spdist.java import numbers, objects
+from spdist.java.failures import ClassCastError
+from spdist.java.json.text import text_of_object
 from spdist.language import ast
 from spdist.language.types import Type
 
@@ -306,7 +306,7 @@ def _instance_of(id: str, asked: Type, holds: Any) -> None:
     """Register one ``instanceOf…``: known types answer when the app is built, objects when the event is there.
 
     An object's whole number that comes in is an Integer where it fits 32 bits and a Long otherwise, a fraction is a
-    Double; for those that were put into lists and maps see `spdist.functions.objects`.
+    Double; for those that were put into lists and maps see `spdist.java.objects`.
     """
 
     @function(id, signature(id, ((ANY,), Type.BOOL)), inline=True)

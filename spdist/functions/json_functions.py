@@ -14,14 +14,14 @@ from spdist.errors import SiddhiTypeError
 from spdist.extension import ANY, aggregator, signature, stream_function
 from spdist.functions.core import parse_double, parse_int, parse_long
 from spdist.functions.forms import AggregatorForm
-from spdist.functions.json_parse import parse_simple, parse_smart, parse_smart_objects
-from spdist.functions.json_path import JsonPath, PathNotFoundError
-from spdist.functions.json_path_text import compile_path
-from spdist.functions.json_text import gson_text, smart_text, text_of_object
-from spdist.functions.json_update import set_element
 from spdist.functions.lists import register
-from spdist.functions.numbers import float32
-from spdist.functions.objects import JSONArray, JSONObject
+from spdist.java.json.parse import parse_simple, parse_smart, parse_smart_objects
+from spdist.java.json.path import JsonPath, PathNotFoundError
+from spdist.java.json.path_text import compile_path
+from spdist.java.json.text import gson_text, smart_text, text_of_object
+from spdist.java.json.update import set_element
+from spdist.java.numbers import float32
+from spdist.java.objects import JSONArray, JSONObject
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 

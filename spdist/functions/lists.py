@@ -1,7 +1,7 @@
 """The ``list:`` functions of siddhi-execution-list.
 
 A function that changes a list changes the one that it was given, and gives it back: whoever holds it sees the change,
-as in Siddhi. Values keep their Java classes (`spdist.functions.objects`), so a Long 1 is not found as an Integer 1.
+as in Siddhi. Values keep their Java classes (`spdist.java.objects`), so a Long 1 is not found as an Integer 1.
 What is no list fails the event.
 """
 
@@ -12,9 +12,9 @@ from typing import Any
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import ANY, aggregator, function, signature, stream_function
-from spdist.functions.bounds import check_entries
 from spdist.functions.forms import AggregatorForm, Code, Site
-from spdist.functions.objects import box_float, box_long, is_integer, is_long, same
+from spdist.java.bounds import check_entries
+from spdist.java.objects import box_float, box_long, is_integer, is_long, same
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 

@@ -1,7 +1,7 @@
 """The ``map:`` functions of siddhi-execution-map.
 
 A function that changes a map changes the one that it was given, and gives it back. Maps that are made here are
-`spdist.functions.objects.HashMap`: they tell an Integer 1 from a Long 1 and iterate in Java's order. What is no map
+`spdist.java.objects.HashMap`: they tell an Integer 1 from a Long 1 and iterate in Java's order. What is no map
 fails the event.
 """
 
@@ -12,13 +12,13 @@ from typing import Any
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import ANY, aggregator, function, signature, stream_function
-from spdist.functions.bounds import check_entries
 from spdist.functions.forms import AggregatorForm, Code, Site
-from spdist.functions.json_parse import parse_org
-from spdist.functions.json_text import org_text
 from spdist.functions.lists import boxer_of, register, tokenizing
 from spdist.functions.maps_xml import map_of_xml, xml_of_map
-from spdist.functions.objects import HashMap, entries, same
+from spdist.java.bounds import check_entries
+from spdist.java.json.parse import parse_org
+from spdist.java.json.text import org_text
+from spdist.java.objects import HashMap, entries, same
 from spdist.language import ast
 from spdist.language.types import Type
 

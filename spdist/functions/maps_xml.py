@@ -6,10 +6,10 @@ import re
 from typing import Any
 from xml.etree import ElementTree
 
-from spdist.functions.bounds import Room
-from spdist.functions.json_text import text_of_object
-from spdist.functions.numbers import LONG_MAX, LONG_MIN
-from spdist.functions.objects import HashMap, box_long, entries
+from spdist.java.bounds import Room
+from spdist.java.json.text import text_of_object
+from spdist.java.numbers import LONG_MAX, LONG_MIN
+from spdist.java.objects import HashMap, box_long, entries
 
 __all__ = ["map_of_xml", "xml_of_map"]
 

@@ -17,7 +17,7 @@ from spdist.errors import SiddhiTypeError
 from spdist.extension import NUMERIC, Given, aggregator, function, signature
 from spdist.functions.core import parse_double, parse_int, parse_long
 from spdist.functions.forms import Code, Site
-from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
+from spdist.java.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
 from spdist.language import ast
 from spdist.language.types import Type
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from spdist.errors import SiddhiTypeError, UnsupportedFeatureError
 from spdist.extension import function, signature
-from spdist.functions.java_pattern import JavaPattern, java_pattern
-from spdist.functions.java_regex import JavaRegexError, UntranslatableRegexError
+from spdist.java.regex.pattern import JavaPattern, java_pattern
+from spdist.java.regex.syntax import JavaRegexError, UntranslatableRegexError
 from spdist.language import ast
 from spdist.language.types import Type
 

@@ -2,7 +2,7 @@
 
 Positions and lengths count UTF-16 units, as Java does: a character beyond U+FFFF is two, and half of one is shown as
 ``?``. A null or a position that Java cannot work with costs the event, as it does there. Regular expressions are Java's
-(`spdist.functions.java_pattern`). A text that would be longer than ten million characters costs the event as well.
+(`spdist.java.regex.pattern`). A text that would be longer than ten million characters costs the event as well.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import ANY, aggregator, function, signature, stream_function
-from spdist.functions.bounds import check_length
 from spdist.functions.forms import Code, Site
-from spdist.functions.java_matching import java_replaced, java_split
-from spdist.functions.java_pattern import java_pattern
-from spdist.functions.numbers import text_of, text_of_float32
 from spdist.functions.regexes import checking, read_constant
+from spdist.java.bounds import check_length
+from spdist.java.numbers import text_of, text_of_float32
+from spdist.java.regex.matching import java_replaced, java_split
+from spdist.java.regex.pattern import java_pattern
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 

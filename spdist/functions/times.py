@@ -1,6 +1,6 @@
 """The ``time:`` functions of siddhi-execution-time.
 
-Times are texts under a pattern (`spdist.functions.dates`) or milliseconds since 1970, all in UTC. The current time is
+Times are texts under a pattern (`spdist.java.dates`) or milliseconds since 1970, all in UTC. The current time is
 that of the app's clock, never the machine's. Null gives null; a text that does not fit its pattern fails the event.
 """
 
@@ -13,10 +13,10 @@ from typing import Any
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import Given, function, signature
-from spdist.functions.calendars import MILLISECONDS, Weeks, add_unit, day_of, weeks_of
-from spdist.functions.dates import pattern_of
-from spdist.functions.dates_zoned import zone_of, zoned_pattern_of
 from spdist.functions.forms import Code, Site
+from spdist.java.calendars import MILLISECONDS, Weeks, add_unit, day_of, weeks_of
+from spdist.java.dates import pattern_of
+from spdist.java.dates_zoned import zone_of, zoned_pattern_of
 from spdist.language import ast
 from spdist.language.types import Type
 

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from spdist.errors import MappingError
-from spdist.functions.numbers import float32, wrap32, wrap64
-from spdist.functions.objects import HashSet, Opaque, box_float, box_long
+from spdist.java.numbers import float32, wrap32, wrap64
+from spdist.java.objects import HashSet, Opaque, box_float, box_long
 from spdist.language.types import Schema, Type
 
 __all__ = ["read_row", "write_value"]

@@ -17,7 +17,7 @@ import numpy
 import orjson
 
 from spdist.errors import MappingError
-from spdist.functions.numbers import float32
+from spdist.java.numbers import float32
 from spdist.language.types import Type
 from spdist.mapping.base import Event, Lost, MapSetting
 from spdist.mapping.csv_payloads import CsvSource

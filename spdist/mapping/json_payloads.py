@@ -17,12 +17,12 @@ from json.encoder import encode_basestring
 from typing import Any, NoReturn
 
 from spdist.errors import SiddhiTypeError
-from spdist.functions.bounds import Room
-from spdist.functions.json_gson import parse_gson
-from spdist.functions.json_parse import parse_smart
-from spdist.functions.json_path import InvalidPathError, JsonPath
-from spdist.functions.json_path_text import compile_path
-from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32, text_of
+from spdist.java.bounds import Room
+from spdist.java.json.gson import parse_gson
+from spdist.java.json.parse import parse_smart
+from spdist.java.json.path import InvalidPathError, JsonPath
+from spdist.java.json.path_text import compile_path
+from spdist.java.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32, text_of
 from spdist.language.types import Type
 from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes
 from spdist.mapping.bounds import check_depth, check_events, shown

@@ -1,10 +1,10 @@
-"""Paths into the JSON of a payload, by the reader of `spdist.functions.json_path`: what is missing is no error here."""
+"""Paths into the JSON of a payload, by the reader of `spdist.java.json.path`: what is missing is no error here."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from spdist.functions.json_path import JsonPath, PathError
+from spdist.java.json.path import JsonPath, PathError
 
 __all__ = ["MISSING", "find"]
 

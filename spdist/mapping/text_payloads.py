@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spdist.errors import SiddhiTypeError
-from spdist.functions.java_pattern import JavaPattern, java_pattern
+from spdist.java.regex.pattern import JavaPattern, java_pattern
 from spdist.language.types import Type
 from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes, readable
 from spdist.mapping.bounds import check_events

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from spdist.functions.core import parse_double, parse_int, parse_long
-from spdist.functions.numbers import float32, text_of, text_of_float32
+from spdist.java.numbers import float32, text_of, text_of_float32
 from spdist.language.types import Type
 from spdist.mapping.bounds import shown
 

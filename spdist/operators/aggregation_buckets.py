@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spdist.functions import numbers
 from spdist.functions.forms import Code
+from spdist.java import numbers
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedAggregation

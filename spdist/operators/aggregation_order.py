@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from spdist.functions.numbers import text_of, text_of_float32
-from spdist.functions.objects import bucket_of, capacity_for
+from spdist.java.numbers import text_of, text_of_float32
+from spdist.java.objects import bucket_of, capacity_for
 from spdist.language.types import Type
 from spdist.operators.aggregation_buckets import Groups
 

@@ -20,7 +20,7 @@ from typing import Any
 import msgpack
 
 from spdist.errors import StateError
-from spdist.functions.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
+from spdist.java.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
 
 __all__ = ["VERSION", "decode", "encode", "seal", "unseal"]
 
@@ -165,7 +165,7 @@ def encode(value: Any) -> bytes:
     Parameters
     ----------
     value : Any
-        None, bool, int, float, str, bytes, objects of `spdist.functions.objects`, and lists, tuples, deques, sets and
+        None, bool, int, float, str, bytes, objects of `spdist.java.objects`, and lists, tuples, deques, sets and
         dictionaries of them.
 
     Raises

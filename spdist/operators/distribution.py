@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from spdist.functions.numbers import text_of, text_of_float32, wrap32
+from spdist.java.numbers import text_of, text_of_float32, wrap32
 from spdist.language.types import Schema, Type
 from spdist.operators.base import Arrival
 

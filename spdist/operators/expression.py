@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 from spdist.errors import Span, UnsupportedFeatureError
 from spdist.extension import find
-from spdist.functions import numbers
 from spdist.functions.forms import Code, Null
+from spdist.java import numbers
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.scope import Scope

@@ -14,8 +14,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from spdist.functions.numbers import text_of, text_of_float32
-from spdist.functions.objects import bucket_of, concurrent_order
+from spdist.java.numbers import text_of, text_of_float32
+from spdist.java.objects import bucket_of, concurrent_order
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checked import CheckedPartition

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from spdist.functions.forms import Code
-from spdist.functions.numbers import text_of
+from spdist.java.numbers import text_of
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.expressions import type_of

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from spdist.functions import numbers
+from spdist.java import numbers
 from spdist.language.scripts import Script
 from spdist.language.types import Type
 from spdist.operators.codegen import build

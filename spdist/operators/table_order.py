@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from spdist.functions.json_text import text_of_object
-from spdist.functions.numbers import text_of, text_of_float32
-from spdist.functions.objects import bucket_of, capacity_for
+from spdist.java.json.text import text_of_object
+from spdist.java.numbers import text_of, text_of_float32
+from spdist.java.objects import bucket_of, capacity_for
 from spdist.language.types import Schema, Type
 
 __all__ = ["KeyOrder", "key_order"]

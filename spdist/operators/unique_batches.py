@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from spdist.extension import window
-from spdist.functions.objects import HashMap
+from spdist.java.objects import HashMap
 from spdist.operators.base import (
     ALWAYS,
     CURRENT,

@@ -7,7 +7,7 @@ from typing import Any
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import stream_processor
-from spdist.functions.numbers import text_of
+from spdist.java.numbers import text_of
 from spdist.language.ast import Expression
 from spdist.language.types import Schema, Type
 from spdist.operators.base import Event

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from spdist.errors import SiddhiTypeError
-from spdist.functions.numbers import text_of
+from spdist.java.numbers import text_of
 from spdist.language.ast import Expression, FunctionCall
 from spdist.language.catalog import Catalog, WindowResolver
 from spdist.language.scope import Scope

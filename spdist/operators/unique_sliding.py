@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spdist.extension import window
-from spdist.functions.objects import concurrent_order
+from spdist.java.objects import concurrent_order
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, Window, WindowSetting
 from spdist.operators.parameters import INTEGER, TIME, Parameter, overloads
 from spdist.operators.unique_keys import KEY, key_arguments, key_of, key_only, keys_of

@@ -8,8 +8,8 @@ from typing import Any
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import window
-from spdist.functions.numbers import text_of
-from spdist.functions.objects import HashMap
+from spdist.java.numbers import text_of
+from spdist.java.objects import HashMap
 from spdist.language.ast import Expression, Variable
 from spdist.language.catalog import WindowResolver
 from spdist.language.types import Type

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import pyarrow as pa
 
-from spdist.functions.numbers import text_of
+from spdist.java.numbers import text_of
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
 from spdist.operators.aggregation import Aggregation

@@ -1,4 +1,4 @@
-"""Java's calendar in whole numbers, as the text of programs calls it: `spdist.functions.calendars` of milliseconds.
+"""Java's calendar in whole numbers, as the text of programs calls it: `spdist.java.calendars` of milliseconds.
 
 Compiled together with a program, as `spdist.program.arithmetic`; no function raises.
 """

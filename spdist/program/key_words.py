@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 import pyarrow as pa
 
-from spdist.functions.numbers import float32, text_of, text_of_float32
+from spdist.java.numbers import float32, text_of, text_of_float32
 from spdist.language.types import Type
 from spdist.program.running import Running
 

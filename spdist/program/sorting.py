@@ -107,7 +107,7 @@ def nulls_last(places, spare, nulls, begin, end):  # type: ignore[no-untyped-def
         places[kept + place] = spare[place]
 
 
-# Hash codes of Java, as whole numbers without sign: what keys are in the order of (`spdist.functions.objects.hash_of`).
+# Hash codes of Java, as whole numbers without sign: what keys are in the order of (`spdist.java.objects.hash_of`).
 
 
 @loop

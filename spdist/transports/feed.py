@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spdist.errors import MappingError, TransportError
-from spdist.functions.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
+from spdist.java.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
 from spdist.language.checked import ClockSetting
 from spdist.language.types import Schema, Type
 from spdist.look import Shown, note_html, number_of, table_html, time_text

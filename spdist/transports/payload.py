@@ -32,7 +32,7 @@ import numpy
 import pyarrow as pa
 
 from spdist.errors import MappingError
-from spdist.functions.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
+from spdist.java.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import Event, Lost
 from spdist.mapping.columns import Failed

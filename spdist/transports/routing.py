@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from spdist.functions.numbers import text_of, text_of_float32, wrap32
+from spdist.java.numbers import text_of, text_of_float32, wrap32
 from spdist.language.types import Type
 
 __all__ = ["java_hash", "key_partition", "key_text"]

@@ -8,8 +8,8 @@ import pytest
 
 from spdist.engine.local import LocalApp
 from spdist.extension import catalog
-from spdist.functions import bounds
-from spdist.functions.bounds import MOST_ENTRIES, Room
+from spdist.java import bounds
+from spdist.java.bounds import MOST_ENTRIES, Room
 from spdist.language.checker import check
 from spdist.language.parser import parse
 from spdist.language.types import Type

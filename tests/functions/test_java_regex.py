@@ -7,10 +7,10 @@ import pytest
 from spdist.engine.local import LocalApp, run
 from spdist.errors import SiddhiAppError, SiddhiTypeError, UnsupportedFeatureError
 from spdist.extension import catalog
-from spdist.functions.character_sets import CharacterSet, property_set
-from spdist.functions.java_matching import java_replaced, java_split
-from spdist.functions.java_pattern import java_pattern
-from spdist.functions.java_regex import JavaRegexError, UntranslatableRegexError
+from spdist.java.regex.character_sets import CharacterSet, property_set
+from spdist.java.regex.matching import java_replaced, java_split
+from spdist.java.regex.pattern import java_pattern
+from spdist.java.regex.syntax import JavaRegexError, UntranslatableRegexError
 from spdist.language.checker import check
 from spdist.language.parser import parse
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from spdist.functions.json_functions import _document
-from spdist.functions.json_gson import parse_gson
-from spdist.functions.json_parse import parse_simple, parse_smart
-from spdist.functions.json_path import InvalidPathError, PathNotFoundError
-from spdist.functions.json_path_text import compile_path
-from spdist.functions.objects import Long
+from spdist.java.json.gson import parse_gson
+from spdist.java.json.parse import parse_simple, parse_smart
+from spdist.java.json.path import InvalidPathError, PathNotFoundError
+from spdist.java.json.path_text import compile_path
+from spdist.java.objects import Long
 from spdist.replay import run_case
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.functions.numbers import (
+from spdist.java.numbers import (
     as_double,
     as_float,
     as_int,

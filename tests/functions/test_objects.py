@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spdist.functions.json_text import text_of_object
-from spdist.functions.objects import (
+from spdist.java.json.text import text_of_object
+from spdist.java.objects import (
     Float,
     HashMap,
     HashSet,

@@ -13,12 +13,12 @@ from spdist.engine.local import LocalApp, run
 from spdist.errors import SiddhiTypeError, UnsupportedFeatureError
 from spdist.extension import catalog
 from spdist.facade import explain
-from spdist.functions import regex_steps
-from spdist.functions.bounds import MOST_CHARACTERS
-from spdist.functions.java_matching import java_replaced, java_split
-from spdist.functions.java_pattern import JavaPattern, java_pattern
-from spdist.functions.java_regex import JavaRegexError, UntranslatableRegexError
-from spdist.functions.regex_steps import RegexStepsError
+from spdist.java.bounds import MOST_CHARACTERS
+from spdist.java.regex import steps as regex_steps
+from spdist.java.regex.matching import java_replaced, java_split
+from spdist.java.regex.pattern import JavaPattern, java_pattern
+from spdist.java.regex.steps import RegexStepsError
+from spdist.java.regex.syntax import JavaRegexError, UntranslatableRegexError
 from spdist.language.checker import check
 from spdist.language.parser import parse
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.functions.calendars import Fields, Weeks, add_unit, day_number, day_of, weekday, weeks_of
-from spdist.functions.dates import pattern_of
-from spdist.functions.dates_zoned import zone_of, zoned_pattern_of
+from spdist.java.calendars import Fields, Weeks, add_unit, day_number, day_of, weekday, weeks_of
+from spdist.java.dates import pattern_of
+from spdist.java.dates_zoned import zone_of, zoned_pattern_of
 from spdist.replay import run_case
 
 DAY = 86_400_000

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spdist.errors import MappingError, SiddhiTypeError
-from spdist.functions.objects import HashMap
+from spdist.java.objects import HashMap
 from spdist.language.parser import parse
 from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting

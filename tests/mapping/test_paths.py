@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spdist.functions.json_path import InvalidPathError
-from spdist.functions.json_path_text import compile_path
+from spdist.java.json.path import InvalidPathError
+from spdist.java.json.path_text import compile_path
 from spdist.mapping.paths import MISSING, find
 
 TREE = {"a": {"b": [10, {"c d": 1}]}, "list": [{"v": 1}, {"v": 2}], "v": 0}

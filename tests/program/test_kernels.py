@@ -11,8 +11,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.functions import numbers
 from spdist.functions.aggregators import _remove_from_long
+from spdist.java import numbers
 from spdist.language.types import Type
 from spdist.operators.window_sort import PLACES
 from spdist.program import arithmetic, kernels, sorting

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spdist.errors import MappingError
-from spdist.functions.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
+from spdist.java.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
 from spdist.language.types import Schema
 from spdist.mapping.read_rows import ReadRows
 from spdist.transports.events import EventList, Events

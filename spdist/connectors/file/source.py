@@ -21,8 +21,8 @@ from spdist.config.allowed import NotAllowed
 from spdist.connectors.positions import Position
 from spdist.connectors.receiving import Looping, SourceContext, now_ms
 from spdist.errors import TransportError
-from spdist.functions.java_matching import found_in
-from spdist.functions.java_pattern import Match, java_pattern
+from spdist.java.regex.matching import found_in
+from spdist.java.regex.pattern import Match, java_pattern
 from spdist.transports.options import Options
 
 __all__ = ["FileSource", "open_source"]

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NoReturn
 
-from spdist.functions.json_text import org_array
-from spdist.functions.numbers import LONG_MAX, LONG_MIN
-from spdist.functions.objects import Float, HashMap, JSONArray, JSONObject, Opaque, box_long
+from spdist.java.json.text import org_array
+from spdist.java.numbers import LONG_MAX, LONG_MIN
+from spdist.java.objects import Float, HashMap, JSONArray, JSONObject, Opaque, box_long
 
 __all__ = ["parse_org", "parse_simple", "parse_smart", "parse_smart_objects"]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from spdist.functions.numbers import INT_MAX, INT_MIN, float32, text_of_float32
+from spdist.java.numbers import INT_MAX, INT_MIN, float32, text_of_float32
 
 __all__ = [
     "Float",

@@ -15,8 +15,8 @@ import math
 import sys
 from dataclasses import dataclass
 
-from spdist.functions.character_sets import CharacterSet
-from spdist.functions.regex_tree import (
+from spdist.java.regex.character_sets import CharacterSet
+from spdist.java.regex.tree import (
     Assertion,
     Atomic,
     BackReference,

@@ -2,7 +2,7 @@
 
 A path is *definite* where it names one place; then what is missing is an error, and the value itself comes out. With
 wildcards, slices, filters, deep scans (``..``) it gives a list of what there is. Filters are in
-`spdist.functions.json_filter`, the texts of paths are read by `spdist.functions.json_path_text`.
+`spdist.java.json.filter`, the texts of paths are read by `spdist.java.json.path_text`.
 
 Source: com.jayway.jsonpath 2.4, which the extension uses; its oddities are kept, since results show them.
 """
@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from spdist.functions.json_text import text_of_object
-from spdist.functions.objects import JSONArray
+from spdist.java.json.text import text_of_object
+from spdist.java.objects import JSONArray
 
 __all__ = [
     "FoundPlaces",

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from spdist.functions.bounds import Room
-from spdist.functions.numbers import text_of
-from spdist.functions.objects import Float, HashMap, JSONArray, JSONObject, Opaque, entries
+from spdist.java.bounds import Room
+from spdist.java.numbers import text_of
+from spdist.java.objects import Float, HashMap, JSONArray, JSONObject, Opaque, entries
 
 __all__ = ["gson_text", "org_text", "smart_text", "text_of_object"]
 

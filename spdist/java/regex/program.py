@@ -1,4 +1,4 @@
-"""Regular expressions as programs for counted steps (`spdist.functions.regex_steps`): a list of instructions."""
+"""Regular expressions as programs for counted steps (`spdist.java.regex.steps`): a list of instructions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from spdist.functions.regex_tree import (
+from spdist.java.regex.tree import (
     Assertion,
     Atomic,
     BackReference,

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from spdist.functions.json_parse import parse_smart
-from spdist.functions.json_path import InvalidPathError, JsonPath, PathError, PathNotFoundError, closing, unescaped
-from spdist.functions.json_text import text_of_object
-from spdist.functions.objects import same
+from spdist.java.json.parse import parse_smart
+from spdist.java.json.path import InvalidPathError, JsonPath, PathError, PathNotFoundError, closing, unescaped
+from spdist.java.json.text import text_of_object
+from spdist.java.objects import same
 
 __all__ = ["compile_filter"]
 

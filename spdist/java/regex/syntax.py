@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from spdist.functions.character_sets import (
+from spdist.java.regex.character_sets import (
     ASCII_SETS,
     HORIZONTAL,
     LINE_ENDS,
@@ -24,7 +24,7 @@ from spdist.functions.character_sets import (
     property_set,
     unicode_set,
 )
-from spdist.functions.regex_tree import (
+from spdist.java.regex.tree import (
     Assertion,
     Atomic,
     BackReference,

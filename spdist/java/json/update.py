@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cmp_to_key
 from typing import Any
 
-from spdist.functions.json_gson import parse_gson
-from spdist.functions.json_parse import parse_smart
-from spdist.functions.json_path import (
+from spdist.java.json.gson import parse_gson
+from spdist.java.json.parse import parse_smart
+from spdist.java.json.path import (
     InvalidPathError,
     JsonPath,
     ModificationError,
@@ -15,8 +15,8 @@ from spdist.functions.json_path import (
     PathNotFoundError,
     Place,
 )
-from spdist.functions.json_path_text import compile_path
-from spdist.functions.json_text import text_of_object
+from spdist.java.json.path_text import compile_path
+from spdist.java.json.text import text_of_object
 
 __all__ = ["set_element"]
 

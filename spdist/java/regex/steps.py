@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from spdist.functions.regex_program import (
+from spdist.java.regex.program import (
     ATOMIC,
     FITS,
     JUMP,
@@ -34,7 +34,7 @@ from spdist.functions.regex_program import (
     RegexStepsError,
     program_of,
 )
-from spdist.functions.regex_tree import Node
+from spdist.java.regex.tree import Node
 
 __all__ = ["MOST_STEPS", "RegexMatch", "RegexStepsError", "SteppedPattern"]
 

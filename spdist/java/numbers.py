@@ -10,7 +10,7 @@ import math
 from array import array
 from typing import Any
 
-from spdist.functions.failures import ClassCastError
+from spdist.java.failures import ClassCastError
 
 __all__ = [
     "INT_MAX",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 
-from spdist.functions.calendars import MILLISECONDS, Fields, Weeks, day_of, weekday
+from spdist.java.calendars import MILLISECONDS, Fields, Weeks, day_of, weekday
 
 __all__ = ["DAYS", "MONTHS", "Pattern", "pattern_of"]
 

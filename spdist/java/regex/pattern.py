@@ -1,8 +1,8 @@
 """Regular expressions as functions of an app use them: Java's meaning, and a bound on what one search may cost.
 
-How long `re` may take at worst is worked out beforehand (`regex_cost`). Texts up to the length at which that stays
+How long `re` may take at worst is worked out beforehand (`cost`). Texts up to the length at which that stays
 small are searched by `re`; others, and those of expressions for which there is no such length, in counted steps
-(`regex_steps`). Which of the two runs, and where counting ends, depends on expression and text only: an event that
+(`steps`). Which of the two runs, and where counting ends, depends on expression and text only: an event that
 fails does so in every replay, however busy the machine is.
 """
 
@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable
 from functools import cached_property, lru_cache, partial
 
-from spdist.functions.java_regex import UntranslatableRegexError, read_regex, shortened
-from spdist.functions.regex_cost import begins_with, steps_at_a_place, steps_of_search
-from spdist.functions.regex_steps import RegexMatch, RegexStepsError, SteppedPattern
-from spdist.functions.regex_tree import Node, source
+from spdist.java.regex.cost import begins_with, steps_at_a_place, steps_of_search
+from spdist.java.regex.steps import RegexMatch, RegexStepsError, SteppedPattern
+from spdist.java.regex.syntax import UntranslatableRegexError, read_regex, shortened
+from spdist.java.regex.tree import Node, source
 
 __all__ = ["JavaPattern", "Match", "java_pattern"]
 

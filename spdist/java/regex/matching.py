@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from spdist.functions.bounds import check_length
-from spdist.functions.java_pattern import Match, java_pattern
+from spdist.java.bounds import check_length
+from spdist.java.regex.pattern import Match, java_pattern
 
 __all__ = ["found_in", "java_replaced", "java_split"]
 

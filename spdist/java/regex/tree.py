@@ -1,14 +1,14 @@
 """Regular expressions as trees: what they consist of, and how Python's `re` writes them.
 
-A tree says what Java's expression means; `spdist.functions.java_regex` reads it, `regex_cost` bounds what running it
-may cost, `regex_steps` runs it where that is more than `re` may spend.
+A tree says what Java's expression means; `spdist.java.regex.syntax` reads it, `cost` bounds what running it may
+cost, `steps` runs it where that is more than `re` may spend.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spdist.functions.character_sets import CharacterSet
+from spdist.java.regex.character_sets import CharacterSet
 
 __all__ = [
     "Assertion",

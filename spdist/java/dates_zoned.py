@@ -1,6 +1,6 @@
 """Patterns of ``java.time.format.DateTimeFormatter``, and zones: what ``time:timezoneConvert`` needs.
 
-They look like those of `spdist.functions.dates` but are strict: a text must fit to its end, numbers stay in their
+They look like those of `spdist.java.dates` but are strict: a text must fit to its end, numbers stay in their
 ranges (only a day past the end of a short month is taken for its last one), and names are told by their case.
 """
 
@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from spdist.functions.dates import DAYS, MONTHS
+from spdist.java.dates import DAYS, MONTHS
 
 __all__ = ["ZonedPattern", "zone_of", "zoned_pattern_of"]
 

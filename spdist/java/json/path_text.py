@@ -1,4 +1,4 @@
-"""The text of a JsonPath made into a `spdist.functions.json_path.JsonPath`."""
+"""The text of a JsonPath made into a `spdist.java.json.path.JsonPath`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from spdist.functions.json_filter import compile_filter
-from spdist.functions.json_parse import parse_smart
-from spdist.functions.json_path import (
+from spdist.java.json.filter import compile_filter
+from spdist.java.json.parse import parse_smart
+from spdist.java.json.path import (
     Function,
     Indexes,
     InvalidPathError,

@@ -1,0 +1,1 @@
+"""What Java's own classes do, for apps that were written against them; nothing here knows SiddhiQL."""

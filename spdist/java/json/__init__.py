@@ -1,0 +1,1 @@
+"""JSON as Java's libraries have it: json-smart, Gson and org.json, and JsonPath over it."""
