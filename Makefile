@@ -111,8 +111,8 @@ bench-frames: java .venv/.installed ## measure an app over Spark DataFrames of 1
 bench-cluster: .venv/.installed ## measure heartbeats and deploying with 200 apps on three workers without Spark
 	@$(VENV) -m tests.bench.cluster
 
-tables: .venv/.installed ## write spdist/language/tables.json: what lark makes of the grammar
-	@$(VENV) -m spdist.language.tables
+tables: .venv/.installed ## write spdist/language/parsing/tables.json: what lark makes of the grammar
+	@$(VENV) -m spdist.language.parsing.tables
 
 ledger: .venv/.installed ## write tests/cases/LEDGER.md: what of SiddhiQL runs
 	@$(VENV) -m tests.cases.ledger

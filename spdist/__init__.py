@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from spdist.frames import to_events, to_frame
     from spdist.headless import exit_value, job_parameters, stop_signal
     from spdist.language.ast import SiddhiApp
-    from spdist.language.checked import CheckedApp
+    from spdist.language.checking.checked import CheckedApp
     from spdist.language.types import Schema
     from spdist.planning.topology import Topology
     from spdist.reasons import why
@@ -87,7 +87,7 @@ __all__ = [
 #: The names above, and what IPython looks for at ``%load_ext spdist`` and ``%unload_ext spdist``.
 _HOMES = {
     "AsyncClusterClient": "spdist.cluster.client_async",
-    "CheckedApp": "spdist.language.checked",
+    "CheckedApp": "spdist.language.checking.checked",
     "ClusterClient": "spdist.cluster.client",
     "Config": "spdist.config",
     "Deployment": "spdist.cluster.handle",

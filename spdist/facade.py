@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from spdist.errors import EventsLostWarning, SiddhiAppError, SiddhiTypeError, UnauthorizedError
 from spdist.language.ast import SiddhiApp
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 
 if TYPE_CHECKING:
     from spdist.cluster.client import ClusterClient
@@ -67,7 +67,7 @@ def parse(text: str) -> SiddhiApp:
     SiddhiTypeError
         It is no text.
     """
-    from spdist.language.parser import parse as parse_text
+    from spdist.language.parsing.parser import parse as parse_text
 
     if not isinstance(text, str):
         raise SiddhiTypeError(
@@ -93,7 +93,7 @@ def check(app: str | SiddhiApp, *, scripts: bool | None = None) -> CheckedApp:
         The app is wrong; ``errors`` holds everything that was found.
     """
     from spdist.extension import catalog
-    from spdist.language.checker import check as check_tree
+    from spdist.language.checking.checker import check as check_tree
 
     known = catalog(scripts)
     checked = check_tree(app, known) if isinstance(app, SiddhiApp) else check_tree(parse(app), known, app)

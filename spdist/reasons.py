@@ -9,7 +9,7 @@ from spdist.errors import NotFoundError, StateError
 from spdist.facade import check
 from spdist.history import clock_text
 from spdist.language import ast
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 
 if TYPE_CHECKING:
     from spdist.cluster.handle import Deployment

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from spdist.frames import StreamEvents, arrow_table
-from spdist.language.checked import CheckedApp
-from spdist.language.scope import suggestion
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.scope import suggestion
 from spdist.look import Shown, headline_html, number_of, problem_html
 
 if TYPE_CHECKING:

@@ -33,10 +33,10 @@ from spdist.errors import NotFoundError, SiddhiTypeError, StateError
 from spdist.extension import catalog
 from spdist.frames import to_row
 from spdist.history import SHOWN, Seen, clock_text, history_table
-from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse, parse_on_demand, read_time
-from spdist.language.scope import undefined
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.checker import check
+from spdist.language.checking.scope import undefined
+from spdist.language.parsing.parser import parse, parse_on_demand, read_time
 from spdist.language.types import Schema
 from spdist.look import Shown, number_of, table_html, table_text
 from spdist.planning.change import ElementChanges

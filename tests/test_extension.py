@@ -24,8 +24,8 @@ from spdist.extension import (
     stream_function,
     window,
 )
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema, Type
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Row, Window, WindowSetting
 

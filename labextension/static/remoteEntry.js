@@ -12,7 +12,7 @@
   const NAME = 'spdist-siddhiql';
   const MIME = 'text/x-siddhiql';
 
-  // The words of spdist/language/grammar.lark; a test compares the two.
+  // The words of spdist/language/parsing/grammar.lark; a test compares the two.
   const words = text => new Set(text.split(' '));
   const TYPES = words('bool double float int long object string');
   const CONSTANTS = words('false null true');

@@ -23,7 +23,7 @@ def accepted(config: Config, text: str) -> Assignment:
         The text is wrong, asks for what cannot be run, or is too large; shows where.
     """
     from spdist.config.allowed import allowed_of
-    from spdist.language.parser import parse
+    from spdist.language.parsing.parser import parse
     from spdist.runtime.alone import prepare
 
     app, limits = parse(text), config.limits

@@ -21,10 +21,10 @@ from spdist.engine.shard_log import ShardLog, shard_log
 from spdist.engine.tracing import Which, trace
 from spdist.errors import ClusterUnreachableError, NotFoundError, RemoteError
 from spdist.extension import catalog
-from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
-from spdist.language.scope import undefined
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.checker import check
+from spdist.language.checking.scope import undefined
+from spdist.language.parsing.parser import parse
 from spdist.planning.graph import app_graph
 from spdist.planning.topology import shard_names
 from spdist.progress import ProgressLine

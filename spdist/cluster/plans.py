@@ -43,8 +43,8 @@ def plan_text(
         The text is wrong, has no usable ``@app:name``, or cannot be split as it asks; names all that was found.
     """
     from spdist.extension import catalog
-    from spdist.language.checker import check
-    from spdist.language.parser import parse
+    from spdist.language.checking.checker import check
+    from spdist.language.parsing.parser import parse
     from spdist.planning.groups import plan
 
     app = parse(text)
@@ -76,8 +76,8 @@ def free_name(name: str) -> str:
 def flow_text(text: str, scripts: bool | None = None) -> list[dict[str, Any]]:
     """Return the edges between the elements of an app; see `spdist.planning.flow.app_flow`, and `plan_text`."""
     from spdist.extension import catalog
-    from spdist.language.checker import check
-    from spdist.language.parser import parse
+    from spdist.language.checking.checker import check
+    from spdist.language.parsing.parser import parse
     from spdist.planning.flow import app_flow
 
     return app_flow(check(parse(text), catalog(scripts), text), text)

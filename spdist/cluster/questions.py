@@ -59,7 +59,7 @@ class Question:
         SiddhiAppError
             It is empty, too long, or does not follow the grammar.
         """
-        from spdist.language.parser import parse_on_demand
+        from spdist.language.parsing.parser import parse_on_demand
 
         if not text.strip():
             raise OnDemandQueryError("the query is empty", hint="write it like: from T select *")
@@ -88,7 +88,7 @@ def holders_of(topology: Topology, element: str) -> tuple[str, ...]:
 def kept_elements(text: str) -> frozenset[str]:
     """Return the tables, windows and aggregations of the app of a group instance; state: those of 64 texts."""
     from spdist.language import ast
-    from spdist.language.parser import parse
+    from spdist.language.parsing.parser import parse
 
     kept = (ast.TableDefinition, ast.WindowDefinition, ast.AggregationDefinition)
     return frozenset(one.name for one in parse(text).definitions if isinstance(one, kept))

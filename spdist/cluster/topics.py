@@ -137,8 +137,8 @@ def stream_schemas(text: str) -> dict[str, Schema]:
         The text is wrong.
     """
     from spdist.extension import catalog
-    from spdist.language.checker import check
-    from spdist.language.parser import parse
+    from spdist.language.checking.checker import check
+    from spdist.language.parsing.parser import parse
 
     return dict(check(parse(text), catalog(scripts=True), text).streams)
 

@@ -101,7 +101,7 @@ def _run(
     from spdist.engine.recorded import written_streams
     from spdist.facade import check
     from spdist.frames import check_suffix, instant, read_streams, write_file
-    from spdist.language.scope import undefined
+    from spdist.language.checking.scope import undefined
     from spdist.result import run_recorded
 
     sources = _pairs(inputs, "--input")

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from spdist.config.allowed import Allowed
 from spdist.errors import FencedError, MappingError, SpdistError
 from spdist.language import ast
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.mapping.base import MapSetting, SourceMapper
 from spdist.mapping.bounds import shown
 from spdist.mapping.columns import BatchReader

@@ -11,7 +11,7 @@ from spdist.engine.input_log import InputLog
 from spdist.engine.same import same_values
 from spdist.errors import NotFoundError, StateError
 from spdist.history import clock_text
-from spdist.language.scope import undefined
+from spdist.language.checking.scope import undefined
 from spdist.operators.base import Arrival, Row
 
 __all__ = ["Aim", "came_instead", "find_aim"]

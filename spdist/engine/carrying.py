@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.operators.codec import decode, encode, seal, unseal
 from spdist.planning.change import ElementChange
 from spdist.planning.fingerprints import compare_fingerprints, fingerprints

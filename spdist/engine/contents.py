@@ -16,7 +16,7 @@ from typing import Any, Literal
 from spdist.engine.home import Home
 from spdist.history import clock_text
 from spdist.language import ast
-from spdist.language.checked import CheckedApp, CheckedPartition
+from spdist.language.checking.checked import CheckedApp, CheckedPartition
 from spdist.language.format_expressions import format_call
 from spdist.look import Shown, details_html, headline_html, number_of, table_html, table_text
 from spdist.operators.aggregation import Aggregation

@@ -8,8 +8,8 @@ from spdist.engine.home import Home
 from spdist.engine.parts import StatefulPart
 from spdist.engine.rows import count_rows
 from spdist.language.catalog import Catalog
-from spdist.language.checked import CheckedApp, CheckedPartition
-from spdist.language.scope import undefined
+from spdist.language.checking.checked import CheckedApp, CheckedPartition
+from spdist.language.checking.scope import undefined
 from spdist.operators.aggregation import Aggregation
 from spdist.operators.join_quiet import QuietJoin
 from spdist.operators.named_window import NamedWindow

@@ -21,7 +21,7 @@ from spdist.engine.parts import StatefulPart
 from spdist.engine.sinks import LOG, AppSink, PayloadTarget, map_of, sink_of
 from spdist.errors import MappingError
 from spdist.language import ast
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting
 from spdist.mapping.mappers import is_mapped, source_mapper

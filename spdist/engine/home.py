@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from spdist.language import ast
-from spdist.language.checked import CheckedApp
-from spdist.language.scope import undefined
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.scope import undefined
 from spdist.operators.base import Arrival, Timer, Timers, VirtualClock
 from spdist.operators.faults import ErrorStore
 from spdist.operators.feedback import CircularJunction, Rounds, circular_streams

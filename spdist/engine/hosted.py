@@ -18,7 +18,7 @@ from spdist.engine.scripted import ScriptedIsland
 from spdist.engine.seen import answer_of, error_of
 from spdist.engine.straight import Around
 from spdist.errors import MappingError
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.faults import ErrorStore
 from spdist.operators.junction import ObserverFailed, Pick, StreamPart, guarded

@@ -7,7 +7,7 @@ Source: io.siddhi.core.util.timestamp.TimestampGeneratorImpl, described in our o
 
 from __future__ import annotations
 
-from spdist.language.checked import ClockSetting
+from spdist.language.checking.checked import ClockSetting
 from spdist.planning.topology import Assignment
 from spdist.transports.commands import COMMANDS
 

@@ -18,7 +18,7 @@ from spdist.engine.local import LocalApp
 from spdist.engine.same import same_values
 from spdist.errors import NotFoundError
 from spdist.language import ast
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.transports.in_memory import IN_MEMORY
 

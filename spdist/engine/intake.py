@@ -15,7 +15,7 @@ from spdist.engine.jumps import no_later, within_reach
 from spdist.engine.merge import ChannelKey, Merge
 from spdist.engine.packing import by_time
 from spdist.errors import MappingError
-from spdist.language.checked import ClockSetting
+from spdist.language.checking.checked import ClockSetting
 from spdist.language.types import Schema
 from spdist.mapping.rejected import RejectCounter
 from spdist.operators.base import Arrival

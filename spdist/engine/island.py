@@ -16,7 +16,7 @@ from spdist.engine.publish import Publisher
 from spdist.engine.rows import HoldsRows
 from spdist.engine.straight import NO_EVENTS, Run, RunsApp, TimerOutputs
 from spdist.errors import StateError
-from spdist.language.checked import ClockSetting
+from spdist.language.checking.checked import ClockSetting
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival
 from spdist.operators.codec import decode, encode

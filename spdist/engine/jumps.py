@@ -22,7 +22,7 @@ from typing import Any
 import numpy
 
 from spdist.errors import ClockJumpError
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.junction import Junction
 from spdist.transports.events import Events

@@ -11,7 +11,7 @@ from spdist.engine.parts import StatefulPart
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.operators.aggregation import Aggregation
 from spdist.operators.named_window import NamedWindow
 from spdist.operators.stores import KeptStore, OutsideStores

@@ -24,10 +24,10 @@ from spdist.engine.recorded import Recording, collected, play
 from spdist.engine.rows import HoldsRows, count_rows
 from spdist.errors import StateError
 from spdist.extension import catalog
-from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
-from spdist.language.scope import undefined
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.checker import check
+from spdist.language.checking.scope import undefined
+from spdist.language.parsing.parser import parse
 from spdist.operators.aggregation import Aggregation
 from spdist.operators.base import Arrival, Row
 from spdist.operators.faults import ErrorStore

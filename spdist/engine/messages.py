@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from spdist.engine.packing import Mapped
 from spdist.language import ast
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.mapping.base import TRANSPORT_PREFIX, MapSetting, mapped_attributes
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import AssignedInput, Assignment

@@ -28,8 +28,8 @@ from spdist.engine.native_values import (
 from spdist.errors import UnsupportedFeatureError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.expressions import type_of
-from spdist.language.scope import Scope
+from spdist.language.checking.expressions import type_of
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Type, promote
 from spdist.planning.native import obstacle
 

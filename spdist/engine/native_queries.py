@@ -17,7 +17,7 @@ from spdist.engine.native_json import field as name_of
 from spdist.engine.native_json import write_json
 from spdist.engine.native_values import SPARK_TYPES, is_true
 from spdist.language import ast
-from spdist.language.checked import CheckedQuery
+from spdist.language.checking.checked import CheckedQuery
 from spdist.planning.realtime import KafkaOutput, RealtimePlan
 
 __all__ = ["ChunkDelivery"]

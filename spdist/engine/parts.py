@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spdist.errors import StateError
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import VirtualClock
 from spdist.planning.fingerprints import app_elements, compare_fingerprints
 

@@ -22,7 +22,7 @@ from spdist.engine.programmed_state import (
     return_buckets,
     store_state,
 )
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import Receiver, StreamPart
 from spdist.program.compiler import Compiled, Compiling, compile_after, is_available

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Any, Protocol
 
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 
 __all__ = ["PlayedApp", "Recording", "collected", "play", "written_streams"]
 

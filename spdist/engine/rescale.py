@@ -19,7 +19,7 @@ from spdist.engine.island import ISLAND_FORMAT
 from spdist.engine.splitting import shard_of
 from spdist.engine.state import Positions, Segment, StateStore
 from spdist.errors import StateError
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.operators.codec import decode, encode
 from spdist.operators.sliding_columns import plain_keys
 from spdist.planning.sharding import sharding

@@ -29,7 +29,7 @@ from spdist.engine.script import ScriptedRun
 from spdist.engine.seen import error_of, quiet
 from spdist.engine.time_limit import TookTooLong, time_limit
 from spdist.errors import SiddhiAppError
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival
 from spdist.operators.codec import decode, encode
 from spdist.operators.junction import ObserverFailed

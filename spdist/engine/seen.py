@@ -9,7 +9,7 @@ from typing import Any
 
 from spdist.engine.local import LocalApp
 from spdist.errors import SiddhiAppError, SpdistError
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.language.types import Schema
 from spdist.mapping.case_values import write_value
 from spdist.operators.base import EXPIRED, Arrival, Event, Row

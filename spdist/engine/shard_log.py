@@ -22,8 +22,8 @@ from spdist.engine.publish import Publisher
 from spdist.engine.state import Segment
 from spdist.errors import MappingError, SpdistError, StateError
 from spdist.history import clock_text
-from spdist.language.checked import CheckedApp
-from spdist.language.parser import parse_on_demand
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.parsing.parser import parse_on_demand
 from spdist.operators.base import Row
 from spdist.operators.codec import decode
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment

@@ -12,7 +12,7 @@ from spdist.engine.input_log import GivenEvent, InputLog, OnDemandWrite, Step, c
 from spdist.engine.local import LocalApp
 from spdist.history import Seen, clock_text, history_table
 from spdist.language import ast
-from spdist.language.scope import undefined
+from spdist.language.checking.scope import undefined
 from spdist.look import Shown, headline_html, number_of, table_html, table_text
 from spdist.operators.base import Row
 from spdist.planning.graph import app_graph

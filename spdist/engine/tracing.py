@@ -19,7 +19,7 @@ from spdist.engine.same import same_values
 from spdist.engine.shard_log import ShardLog
 from spdist.errors import NotFoundError, SpdistError
 from spdist.history import clock_text
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from spdist.errors import MappingError
 from spdist.frames.columns import NamedColumns
-from spdist.language.scope import suggestion
+from spdist.language.checking.scope import suggestion
 from spdist.language.types import Schema, Type
 from spdist.mapping.read_rows import ARROW
 

@@ -12,7 +12,7 @@ from spdist.frames.events import Event, Row, StreamEvents
 from spdist.frames.sources import columns_of
 from spdist.frames.times import TimeUnit, milliseconds, time_column
 from spdist.frames.values import to_column
-from spdist.language.scope import suggestion, undefined
+from spdist.language.checking.scope import suggestion, undefined
 from spdist.language.types import Schema, Type
 from spdist.mapping.bounds import shown
 

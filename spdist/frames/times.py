@@ -13,7 +13,7 @@ from pyarrow import types
 
 from spdist.errors import MappingError
 from spdist.frames.values import as_arrow, decoded, is_text
-from spdist.language.scope import suggestion
+from spdist.language.checking.scope import suggestion
 from spdist.language.types import Schema
 from spdist.mapping.bounds import shown
 

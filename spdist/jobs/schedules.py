@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from spdist.errors import SiddhiTypeError
-from spdist.language.cron import CronExpression
+from spdist.java.cron import CronExpression
 
 __all__ = ["Crontab", "Period", "Quartz", "Schedule", "cron_schedule"]
 
@@ -187,7 +187,7 @@ class Crontab(_Clocks):
 
 
 class Quartz(_Clocks):
-    """Six or seven fields, as in SiddhiQL's triggers; see `spdist.language.cron`."""
+    """Six or seven fields, as in SiddhiQL's triggers; see `spdist.java.cron`."""
 
     _times = slice(1, 3)
 

@@ -20,7 +20,7 @@ from spdist.language.format_expressions import (
     string,
     unit,
 )
-from spdist.language.places import VARIABLE
+from spdist.language.parsing.places import VARIABLE
 
 __all__ = ["format_app", "format_node"]
 
@@ -42,7 +42,7 @@ def format_app(app: ast.SiddhiApp) -> str:
     Returns
     -------
     str
-        SiddhiQL that `spdist.language.parser.parse` reads as an equal tree.
+        SiddhiQL that `spdist.language.parsing.parser.parse` reads as an equal tree.
 
     Raises
     ------

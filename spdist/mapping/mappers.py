@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeVar
 
 from spdist.errors import MappingError, SiddhiAppError, UnknownExtensionError
 from spdist.extension import lookup
-from spdist.language.expressions import located
-from spdist.language.scope import suggestion
+from spdist.language.checking.expressions import located
+from spdist.language.checking.scope import suggestion
 from spdist.mapping.base import Event, Lost, MapSetting, SinkMapper, SourceMapper
 from spdist.mapping.bounds import MAX_TOLD, shown
 from spdist.mapping.csv_payloads import CsvSink, CsvSource

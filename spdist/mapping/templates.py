@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from spdist.errors import SiddhiTypeError
-from spdist.language.scope import suggestion
+from spdist.language.checking.scope import suggestion
 from spdist.language.types import Schema
 from spdist.mapping.values import writer_of
 

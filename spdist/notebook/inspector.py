@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spdist.extension import catalog
-from spdist.language.inspection import describe
+from spdist.language.editing.inspection import describe
 from spdist.notebook.matcher import is_cell
 
 __all__ = ["inspect_cells", "leave_cells"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from spdist.errors import NotFoundError
 from spdist.language.catalog import Catalog
-from spdist.language.scope import suggestion
+from spdist.language.checking.scope import suggestion
 from spdist.language.signatures import described
 from spdist.look import Listing
 

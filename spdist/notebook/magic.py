@@ -17,7 +17,7 @@ from spdist.errors import NotebookError
 from spdist.extension import catalog
 from spdist.frames import to_frame
 from spdist.language.ast import SiddhiApp
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.language.format import format_app
 from spdist.language.lexer import coloured_html
 from spdist.look import time_text

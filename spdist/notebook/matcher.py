@@ -9,10 +9,10 @@ from typing import Any
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 
 from spdist.extension import catalog
-from spdist.language.completion import complete
-from spdist.language.sketch import sketch
-from spdist.language.statements import statements
-from spdist.language.tokens import tokens
+from spdist.language.editing.completion import complete
+from spdist.language.editing.sketch import sketch
+from spdist.language.editing.statements import statements
+from spdist.language.editing.tokens import tokens
 from spdist.notebook.arguments import options
 
 __all__ = ["is_cell", "matcher_of"]

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from spdist.errors import SiddhiTypeError, StateError, UnknownExtensionError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.checked import CheckedAggregation
+from spdist.language.checking.checked import CheckedAggregation
 from spdist.language.types import Schema
 from spdist.operators.aggregation_buckets import BucketPlan, Groups
 from spdist.operators.aggregation_columns import ByStart, GroupColumns, find_at, layout_of, plain, plain_at, plain_of

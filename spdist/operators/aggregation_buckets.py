@@ -17,8 +17,8 @@ from spdist.functions.forms import Code
 from spdist.java import numbers
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.checked import CheckedAggregation
-from spdist.language.expressions import type_of
+from spdist.language.checking.checked import CheckedAggregation
+from spdist.language.checking.expressions import type_of
 from spdist.language.types import Type
 from spdist.operators.aggregation_time import instant
 from spdist.operators.base import Row, VirtualClock

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from spdist.language.checked import PurgeSetting
+from spdist.language.checking.checked import PurgeSetting
 from spdist.language.durations import DURATIONS
 from spdist.operators.aggregation_time import Calendar
 from spdist.operators.base import Timer

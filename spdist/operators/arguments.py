@@ -9,8 +9,8 @@ from spdist.errors import SiddhiAppError
 from spdist.extension import find
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.expressions import located
-from spdist.language.scope import Scope
+from spdist.language.checking.expressions import located
+from spdist.language.checking.scope import Scope
 from spdist.operators.base import Row, VirtualClock
 from spdist.operators.codegen import Bindings, Frame, build, indent
 from spdist.operators.expression import ExpressionWriter

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from spdist.language import ast
-from spdist.language.scope import Reference, Scope
+from spdist.language.checking.scope import Reference, Scope
 from spdist.operators.base import CURRENT, RESET, Event
 
 __all__ = ["arrangement", "constant", "swallows_one"]
@@ -25,7 +25,7 @@ def arrangement(clause: ast.Selection, scope: Scope, snapshot: bool, resets: boo
     clause : ast.Selection
         What the text says.
     scope : Scope
-        See `spdist.language.scope.Scope.results`.
+        See `spdist.language.checking.scope.Scope.results`.
     snapshot : bool
         Whether the results are those of all groups at a moment.
     resets : bool

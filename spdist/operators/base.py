@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 
 from spdist.language.ast import FunctionCall
 from spdist.language.catalog import Catalog
-from spdist.language.scope import Scope
+from spdist.language.checking.scope import Scope
 from spdist.operators.timers import ALWAYS, NOT_NOW, Periodic, Rests, Timer, Timers, VirtualClock
 
 __all__ = [

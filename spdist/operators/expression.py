@@ -21,7 +21,7 @@ from spdist.functions.forms import Code, Null
 from spdist.java import numbers
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.scope import Scope
+from spdist.language.checking.scope import Scope
 from spdist.language.scripts import Script
 from spdist.language.types import Type, promote
 from spdist.operators.codegen import Bindings, Frame

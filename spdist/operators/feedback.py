@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 
 from spdist.errors import FeedbackError
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import Junction
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from spdist.functions.forms import Code
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.expressions import type_of
-from spdist.language.scope import Reference, Scope
+from spdist.language.checking.expressions import type_of
+from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Type
 from spdist.operators.base import Arrival, VirtualClock
 from spdist.operators.codegen import Bindings, Frame, build, indent

@@ -13,7 +13,7 @@ from typing import Any
 from spdist.extension import find, is_registered
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.scope import Scope
+from spdist.language.checking.scope import Scope
 from spdist.operators.arguments import MakeArguments, compile_arguments
 from spdist.operators.base import CURRENT, Arrival, Event, Row, VirtualClock
 from spdist.operators.codegen import Bindings, Frame, build, indent, when_needed

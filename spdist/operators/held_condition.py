@@ -15,9 +15,9 @@ from spdist.errors import SiddhiAppError, SiddhiTypeError
 from spdist.functions.forms import Code
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.expressions import type_of
-from spdist.language.parser import parse_expression
-from spdist.language.scope import Scope, Source
+from spdist.language.checking.expressions import type_of
+from spdist.language.checking.scope import Scope, Source
+from spdist.language.parsing.parser import parse_expression
 from spdist.language.types import Schema, Type
 from spdist.operators.aggregates import AggregateWriter, Slots
 from spdist.operators.base import Row, VirtualClock

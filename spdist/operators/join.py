@@ -16,7 +16,7 @@ from typing import Any
 
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.checked import CheckedQuery
+from spdist.language.checking.checked import CheckedQuery
 from spdist.operators.aggregates import aggregates_in
 from spdist.operators.base import RESET, Arrival, Event, Row, WindowSetting
 from spdist.operators.codegen import Bindings, Frame

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from spdist.functions.forms import Code
 from spdist.language import ast
-from spdist.language.expressions import type_of
-from spdist.language.scope import Scope
+from spdist.language.checking.expressions import type_of
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.operators.base import CURRENT, Arrival
 from spdist.operators.codegen import Bindings, Frame, build, indent

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from spdist.language import ast
-from spdist.language.scope import Scope
+from spdist.language.checking.scope import Scope
 from spdist.mapping.picked_rows import PickedRows
 from spdist.operators.base import Row, VirtualClock
 from spdist.operators.finding import Equality

@@ -10,8 +10,8 @@ from spdist.extension import find
 from spdist.functions.forms import Code
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.expressions import type_of
-from spdist.language.scope import Reference, Scope, Source
+from spdist.language.checking.expressions import type_of
+from spdist.language.checking.scope import Reference, Scope, Source
 from spdist.language.types import Type
 from spdist.operators.arguments import prepared_window
 from spdist.operators.base import CURRENT, EXPIRED, RESET, Arrival, Event, Row, VirtualClock, WindowSetting

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from spdist.functions.forms import Code
 from spdist.language import ast
-from spdist.language.scope import Source
+from spdist.language.checking.scope import Source
 from spdist.language.types import Type
 from spdist.operators.expression import ExpressionWriter
 from spdist.operators.finding import StoredReader, ask

@@ -7,8 +7,8 @@ from typing import Final
 
 from spdist.extension import catalog, find
 from spdist.language import ast
-from spdist.language.expressions import written_out
-from spdist.language.scope import Scope, Source
+from spdist.language.checking.expressions import written_out
+from spdist.language.checking.scope import Scope, Source
 from spdist.language.types import Schema
 from spdist.operators.arguments import prepared_window
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, WindowSetting

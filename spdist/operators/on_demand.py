@@ -16,9 +16,9 @@ from typing import Any
 from spdist.errors import DuplicateDefinitionError, OnDemandQueryError, SiddhiAppError, SiddhiSyntaxError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.check_on_demand import CheckedOnDemand, check_on_demand
-from spdist.language.checked import CheckedApp
-from spdist.language.parser import parse_on_demand
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.on_demand import CheckedOnDemand, check_on_demand
+from spdist.language.parsing.parser import parse_on_demand
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival, Event, Row, VirtualClock
 from spdist.operators.codegen import Bindings, Frame, build, indent

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from spdist.language.checked import CheckedQuery
+from spdist.language.checking.checked import CheckedQuery
 from spdist.operators.base import EXPIRED, Arrival, Event, Row
 from spdist.operators.junction import Junction, ObserverFailed, Straight
 from spdist.operators.selector import Sink

@@ -18,9 +18,9 @@ from spdist.java.numbers import text_of, text_of_float32
 from spdist.java.objects import bucket_of, concurrent_order
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.checked import CheckedPartition
-from spdist.language.parser import read_time
-from spdist.language.scope import Scope, Source
+from spdist.language.checking.checked import CheckedPartition
+from spdist.language.checking.scope import Scope, Source
+from spdist.language.parsing.parser import read_time
 from spdist.language.types import Schema, Type
 from spdist.operators.base import Arrival, Event, Row, Timer, VirtualClock
 from spdist.operators.cells import cells_of

@@ -15,7 +15,7 @@ from typing import Any
 
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.scope import Scope, pattern_elements
+from spdist.language.checking.scope import Scope, pattern_elements
 from spdist.operators.base import Arrival, Row, Timer, VirtualClock
 from spdist.operators.expression import unsupported
 from spdist.operators.pattern_absence import AbsentLogicalState, AbsentState

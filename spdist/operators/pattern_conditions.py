@@ -12,7 +12,7 @@ from math import inf
 
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.scope import Reference, Scope
+from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Type
 from spdist.operators.codegen import Bindings, Frame, build, indent
 from spdist.operators.expression import ExpressionWriter

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.checked import CheckedQuery
+from spdist.language.checking.checked import CheckedQuery
 from spdist.operators.base import Event, Timer, VirtualClock
 from spdist.operators.codegen import Bindings, Frame
 from spdist.operators.junction import Failures, Junction, ReceiveMany, ReceiveOne

@@ -13,8 +13,8 @@ from itertools import takewhile
 
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.expressions import type_of
-from spdist.language.scope import Scope
+from spdist.language.checking.expressions import type_of
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 
 __all__ = ["Compares", "Every", "IsNull", "Pushed", "Some", "Test", "conjuncts", "names_store", "never_fail", "push"]

@@ -13,7 +13,7 @@ from typing import Any
 from spdist.extension import find
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.checked import CheckedQuery
+from spdist.language.checking.checked import CheckedQuery
 from spdist.operators.arguments import prepared_window
 from spdist.operators.base import EXPIRED, Arrival, Event, Row, Window, WindowSetting
 from spdist.operators.codegen import Bindings, Frame, when_needed

@@ -9,8 +9,8 @@ from spdist.functions.forms import Code
 from spdist.java.numbers import text_of
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.expressions import type_of
-from spdist.language.scope import Reference, Scope
+from spdist.language.checking.expressions import type_of
+from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Type
 from spdist.operators.codegen import Bindings, Frame
 from spdist.operators.expression import Reader

@@ -15,7 +15,7 @@ from typing import Any
 
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.scope import Scope
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Schema
 from spdist.operators.aggregates import AggregateWriter, ResetWriter, Slots, aggregates_in
 from spdist.operators.arrangement import arrangement, swallows_one, unselected

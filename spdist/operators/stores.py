@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.checked import CheckedAggregation
-from spdist.language.scope import Source
+from spdist.language.checking.checked import CheckedAggregation
+from spdist.language.checking.scope import Source
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival, Row
 from spdist.operators.pushing import Test

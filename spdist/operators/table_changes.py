@@ -14,7 +14,7 @@ from typing import Any
 from spdist.functions.forms import Code
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.scope import Scope
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Schema
 from spdist.operators.base import Row, VirtualClock
 from spdist.operators.codegen import Bindings, Frame, build, indent

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from spdist.language import ast
-from spdist.language.check_changes import change_scope
-from spdist.language.scope import Scope
+from spdist.language.checking.changes import change_scope
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ReadRows
 from spdist.operators.base import Row

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.check_changes import change_scope
+from spdist.language.checking.changes import change_scope
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.codegen import Bindings, Frame

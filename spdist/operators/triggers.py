@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from spdist.java.cron import CronExpression
 from spdist.language import ast
-from spdist.language.cron import CronExpression
 from spdist.operators.base import ALWAYS, NOT_NOW, Timer, VirtualClock
 from spdist.operators.junction import Junction
 from spdist.operators.plans import Place

@@ -9,7 +9,7 @@ from spdist.errors import SiddhiTypeError
 from spdist.java.numbers import text_of
 from spdist.language.ast import Expression, FunctionCall
 from spdist.language.catalog import Catalog, WindowResolver
-from spdist.language.scope import Scope
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.operators.arguments import MakeArguments, compile_arguments
 from spdist.operators.base import Row, WindowSetting

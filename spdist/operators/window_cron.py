@@ -7,8 +7,8 @@ from typing import Any
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import window
+from spdist.java.cron import CronExpression
 from spdist.language.ast import Expression, Literal
-from spdist.language.cron import CronExpression
 from spdist.language.types import Type
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, Window, WindowSetting
 

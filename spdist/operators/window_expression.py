@@ -11,7 +11,7 @@ from spdist.errors import SiddhiTypeError
 from spdist.extension import window
 from spdist.language.ast import Expression, FunctionCall, Literal
 from spdist.language.catalog import Catalog, WindowResolver
-from spdist.language.scope import Scope, Source
+from spdist.language.checking.scope import Scope, Source
 from spdist.language.types import Type
 from spdist.operators.arguments import MakeArguments, compile_arguments
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, VirtualClock, Window, WindowSetting

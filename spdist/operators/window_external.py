@@ -9,7 +9,7 @@ from typing import Any
 from spdist.extension import window
 from spdist.language.ast import FunctionCall
 from spdist.language.catalog import Catalog
-from spdist.language.scope import Scope
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.operators.arguments import MakeArguments, compile_arguments
 from spdist.operators.base import (

@@ -11,7 +11,7 @@ from spdist.errors import SiddhiTypeError
 from spdist.extension import window
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.scope import Scope
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, Window, WindowSetting
 from spdist.operators.parameters import INTEGER, is_constant

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from spdist.errors import PlanningError, PlanningRule, Span
 from spdist.language.ast import SiddhiApp, find_annotations
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.planning.topology import GroupInput, Strategy, Topic, Topology
 
 __all__ = [

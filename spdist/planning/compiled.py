@@ -13,9 +13,9 @@ from functools import lru_cache
 from spdist.extension import catalog
 from spdist.language.ast import SiddhiApp
 from spdist.language.catalog import Catalog
-from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.planning.topology import Assignment
 
 __all__ = ["TEXTS_KEPT", "CompiledInstance", "checked_text", "tree_of"]

@@ -30,7 +30,7 @@ from spdist.language.ast import (
     Variable,
     find_annotations,
 )
-from spdist.language.expressions import MOST_ERRORS
+from spdist.language.checking.expressions import MOST_ERRORS
 
 __all__ = ["DEFAULT_GROUP", "Element", "Problems", "QueryPart", "read_elements"]
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
-from spdist.language.expressions import uses_aggregator
+from spdist.language.checking.checked import CheckedApp, CheckedPartition, CheckedQuery
+from spdist.language.checking.expressions import uses_aggregator
 from spdist.language.format import format_node
 from spdist.look import Shown, headline_html, note_html, number_of, table_html
 from spdist.planning.native import Obstacle

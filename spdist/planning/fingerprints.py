@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, get_args
 
 from spdist.language import ast
-from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
+from spdist.language.checking.checked import CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.format import format_node
 from spdist.language.types import Schema
 from spdist.planning.change import ElementChange, ElementKind, Outcome

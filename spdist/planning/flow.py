@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spdist.language import ast
-from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
+from spdist.language.checking.checked import CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.types import Schema
 
 __all__ = ["app_flow"]

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, Literal
 
 from spdist.language import ast
-from spdist.language.checked import CheckedApp, CheckedQuery
+from spdist.language.checking.checked import CheckedApp, CheckedQuery
 from spdist.look import Shown, number_of
 from spdist.planning import svg
 from spdist.planning.layout import Arrow, Box, lay_out

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from spdist.errors import PlanningError
 from spdist.language.ast import SiddhiApp, find_annotations
-from spdist.language.checker import CheckedApp, check
+from spdist.language.checking.checker import CheckedApp, check
 from spdist.planning.channels import CREATION, TRANSPORTS
 from spdist.planning.children import Children, stand_in
 from spdist.planning.elements import DEFAULT_GROUP, Problems, read_elements

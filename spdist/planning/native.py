@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from spdist.errors import Span
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.expressions import type_of
-from spdist.language.scope import Scope
+from spdist.language.checking.expressions import type_of
+from spdist.language.checking.scope import Scope
 from spdist.language.scripts import Script
 from spdist.language.types import Type
 

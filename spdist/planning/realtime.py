@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.checked import CheckedApp, CheckedQuery
+from spdist.language.checking.checked import CheckedApp, CheckedQuery
 from spdist.language.types import Schema, Type
 from spdist.planning.native import Obstacle
 from spdist.planning.stateless import query_obstacle

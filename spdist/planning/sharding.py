@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from spdist.language import ast
-from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
-from spdist.language.scope import Scope
+from spdist.language.checking.checked import CheckedApp, CheckedPartition, CheckedQuery
+from spdist.language.checking.scope import Scope
 
 __all__ = ["Sharding", "sharding"]
 

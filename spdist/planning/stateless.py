@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.checked import CheckedApp, CheckedQuery
-from spdist.language.expressions import uses_aggregator
-from spdist.language.scope import Scope
+from spdist.language.checking.checked import CheckedApp, CheckedQuery
+from spdist.language.checking.expressions import uses_aggregator
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.planning.native import Obstacle, obstacle
 

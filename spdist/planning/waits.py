@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spdist.language import ast
-from spdist.language.checked import CheckedApp, CheckedQuery
+from spdist.language.checking.checked import CheckedApp, CheckedQuery
+from spdist.language.checking.scope import pattern_elements
 from spdist.language.format import format_node
 from spdist.language.format_expressions import format_call
-from spdist.language.scope import pattern_elements
 from spdist.planning.graph import QUERY
 
 __all__ = ["Wait", "waits"]

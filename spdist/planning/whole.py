@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from spdist.connectors.registry import sink_types, source_types
 from spdist.errors import PlanningError, UnsupportedFeatureError
 from spdist.language import ast
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.planning.channels import topic_name
 from spdist.planning.sharding import sharding
 from spdist.planning.topology import (

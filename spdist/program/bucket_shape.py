@@ -7,8 +7,8 @@ from functools import cached_property
 
 from spdist.extension import catalog, lookup
 from spdist.language import ast
-from spdist.language.checked import CheckedAggregation
-from spdist.language.expressions import type_of
+from spdist.language.checking.checked import CheckedAggregation
+from spdist.language.checking.expressions import type_of
 from spdist.language.types import Type
 from spdist.operators.aggregation_buckets import BucketPlan
 from spdist.operators.selector import is_aggregator

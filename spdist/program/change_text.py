@@ -6,8 +6,8 @@ The meaning is that of `spdist.operators.table_writes` and `spdist.operators.tab
 from __future__ import annotations
 
 from spdist.language import ast
-from spdist.language.check_changes import change_scope
-from spdist.language.scope import Scope
+from spdist.language.checking.changes import change_scope
+from spdist.language.checking.scope import Scope
 from spdist.operators.pushing import conjuncts
 from spdist.program.expressions import NotTyped, TypedWriter, Value
 from spdist.program.parts import Block, QueryText, Whole, indent

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from spdist.extension import catalog
 from spdist.language import ast
-from spdist.language.expressions import type_of
-from spdist.language.scope import Scope
+from spdist.language.checking.expressions import type_of
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.operators.aggregates import aggregates_in
 from spdist.operators.selector import is_aggregator

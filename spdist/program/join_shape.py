@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from spdist.extension import catalog
 from spdist.language import ast
-from spdist.language.checked import CheckedQuery
-from spdist.language.scope import Reference, Scope
+from spdist.language.checking.checked import CheckedQuery
+from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Schema, Type
 from spdist.operators.aggregates import aggregates_in
 from spdist.operators.finding import conjuncts, equalities

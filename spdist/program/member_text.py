@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spdist.language import ast
-from spdist.language.scope import Scope
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.expressions import NotTyped, TypedWriter, Value
 from spdist.program.parts import Whole, indent

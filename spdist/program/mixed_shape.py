@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from spdist.language import ast
-from spdist.language.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
+from spdist.language.checking.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.types import Schema
 from spdist.operators.aggregation_columns import layout_of
 from spdist.program.bucket_shape import bucketed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.program.called import Called
 from spdist.program.compiler import is_available
 from spdist.program.expressions import NotTyped

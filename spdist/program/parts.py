@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from spdist.language import ast
-from spdist.language.scope import Scope
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.aggregators import TypedForm
 from spdist.program.arrays import Arrays

@@ -8,8 +8,8 @@ from itertools import accumulate
 from typing import Any
 
 from spdist.language import ast
-from spdist.language.checked import CheckedQuery
-from spdist.language.scope import Reference, Scope
+from spdist.language.checking.checked import CheckedQuery
+from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Type
 from spdist.operators.finding import INDEXABLE, conjuncts
 from spdist.program.expressions import NotTyped

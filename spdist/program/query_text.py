@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from spdist.language import ast
-from spdist.language.scope import Scope
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.arrays import FAILURES
 from spdist.program.batch_groups import BatchGroups

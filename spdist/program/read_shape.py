@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spdist.language import ast
-from spdist.language.checked import CheckedQuery
-from spdist.language.scope import Reference, Scope, Source
+from spdist.language.checking.checked import CheckedQuery
+from spdist.language.checking.scope import Reference, Scope, Source
 from spdist.language.types import Schema, Type
 from spdist.operators.aggregates import aggregates_in
 from spdist.program.expressions import NotTyped

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from spdist.language import ast
-from spdist.language.scope import Scope
+from spdist.language.checking.scope import Scope
 from spdist.program.chunk_text import Arrangement, Buffers
 from spdist.program.expressions import NotTyped, TypedWriter, Value, dtype_of
 from spdist.program.functions import may_fail

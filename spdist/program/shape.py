@@ -8,7 +8,7 @@ from functools import cached_property
 
 from spdist.errors import Span
 from spdist.language import ast
-from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery
+from spdist.language.checking.checked import CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.types import Schema, Type
 from spdist.operators.feedback import circular_streams
 from spdist.program.called import Called

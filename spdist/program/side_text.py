@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spdist.language import ast
-from spdist.language.scope import Scope, Source
+from spdist.language.checking.scope import Scope, Source
 from spdist.language.types import Type
 from spdist.program.expressions import NUMBER, Value, either
 from spdist.program.group_text import GroupWriter

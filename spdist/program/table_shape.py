@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from spdist.extension import catalog
 from spdist.language import ast
-from spdist.language.check_changes import change_scope
-from spdist.language.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
-from spdist.language.scope import Scope, Source
+from spdist.language.checking.changes import change_scope
+from spdist.language.checking.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
+from spdist.language.checking.scope import Scope, Source
 from spdist.language.types import Schema, Type
 from spdist.operators.finding import equalities
 from spdist.operators.pushing import conjuncts, names_store

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from spdist.language import ast
-from spdist.language.scope import Scope
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.arrays import TEXTS, Arrays
 from spdist.program.bucket_text import AddWriter

@@ -16,8 +16,8 @@ from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.functions.forms import Code
 from spdist.language import ast
-from spdist.language.expressions import type_of
-from spdist.language.scope import Reference, Scope
+from spdist.language.checking.expressions import type_of
+from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Type
 from spdist.mapping.read_rows import PYTHON
 from spdist.operators.codegen import Bindings, Frame, build, indent

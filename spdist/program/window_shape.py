@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from spdist.extension import catalog
 from spdist.language import ast
-from spdist.language.expressions import type_of
-from spdist.language.scope import Scope
+from spdist.language.checking.expressions import type_of
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Schema, Type
 from spdist.program.expressions import NotTyped, dtype_of
 

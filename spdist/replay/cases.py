@@ -24,10 +24,10 @@ from spdist.engine.script import ScriptedRun
 from spdist.engine.seen import Collected, error_of, observed_of
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
-from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
-from spdist.language.scope import undefined
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.checker import check
+from spdist.language.checking.scope import undefined
+from spdist.language.parsing.parser import parse
 from spdist.mapping.case_values import read_row
 from spdist.operators.base import Arrival
 

@@ -10,9 +10,9 @@ from typing import Any
 from spdist.engine.seen import Collected, error_of, observed_of
 from spdist.extension import catalog
 from spdist.language import ast
-from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.planning.sharding import sharding
 from spdist.planning.topology import shard_names
 from spdist.replay.files import CaseLine, read_case

@@ -17,7 +17,7 @@ from typing import Any
 from spdist.engine.scripted import FIRST_ORDER
 from spdist.engine.seen import error_of
 from spdist.errors import StateError
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.language.types import Schema
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.replay.cases import Case, first_time, read_arrivals, time_zone_of

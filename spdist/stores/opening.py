@@ -7,7 +7,7 @@ from collections.abc import Callable
 from spdist.config.allowed import Allowed
 from spdist.errors import AppValidationError
 from spdist.language import ast
-from spdist.language.checked import CheckedAggregation
+from spdist.language.checking.checked import CheckedAggregation
 from spdist.language.types import Schema
 from spdist.operators.stores import Batch, BucketStore, TableStore
 from spdist.operators.table import keyed_attributes

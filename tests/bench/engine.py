@@ -27,8 +27,8 @@ from spdist.engine.hosted import HostedApp
 from spdist.engine.local import LocalApp
 from spdist.errors import SpdistError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.mapping.read_rows import ReadRows
 from spdist.operators.junction import StreamPart
 from spdist.program.expressions import NotTyped

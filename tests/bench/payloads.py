@@ -19,8 +19,8 @@ from spdist.engine.hosted import build_island
 from spdist.engine.local import LocalApp
 from spdist.extension import catalog
 from spdist.language import ast
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting
 from spdist.mapping.columns import BatchReader, PayloadWriter

@@ -16,8 +16,8 @@ from typing import Any
 
 from spdist.engine.local import LocalApp
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.transports.base import Record
 from spdist.transports.events import Events

@@ -19,8 +19,8 @@ from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
 from spdist.errors import SiddhiAppError, UnknownExtensionError, UnsupportedFeatureError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 
 __all__ = ["DEVIATIONS", "KEPT", "LEDGER", "deviations", "kept", "ledger"]
 

@@ -10,8 +10,8 @@ from typing import Any
 from spdist.engine.local import LocalApp
 from spdist.extension import catalog
 from spdist.facade import check
-from spdist.language.checker import check as check_tree
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check as check_tree
+from spdist.language.parsing.parser import parse
 from spdist.planning.realtime import RealtimePlan, realtime_plan
 from spdist.transports.in_memory import InMemoryBroker
 

@@ -10,8 +10,8 @@ import pytest
 from spdist.engine.local import run
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.operators import pattern_rests, timers
 from spdist.operators.base import Timer, Timers
 

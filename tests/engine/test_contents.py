@@ -9,8 +9,8 @@ import pytest
 from spdist.engine.contents import Contents, OperatorContent, contents_of
 from spdist.engine.local import LocalApp
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 
 STREAM = "define stream S (k string, v int, at long); "
 SEC = 1000

@@ -16,9 +16,9 @@ from spdist.connectors.sending import SinkContext, Sinks
 from spdist.engine.hosted import HostedApp, build_island
 from spdist.engine.rescale import rescale
 from spdist.extension import catalog
-from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.operators.join import JoinPlan
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record

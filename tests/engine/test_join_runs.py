@@ -10,8 +10,8 @@ import pytest
 
 from spdist.engine.hosted import HostedApp
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.operators.junction import StreamPart
 from spdist.transports.delivery import Deliveries
 

@@ -18,8 +18,8 @@ from spdist.engine.jumps import within_reach
 from spdist.engine.local import LocalApp
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.testing import VirtualApp
 from spdist.transports.base import NO_CLOCK, Record

@@ -9,8 +9,8 @@ import pytest
 from spdist.engine.local import LocalApp, run
 from spdist.errors import StateError, UndefinedNameError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 
 BATCHES = "define stream S (v int); @info(name='q') from S#window.timeBatch(100) select sum(v) as s insert into Out;"
 

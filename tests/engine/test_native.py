@@ -19,9 +19,9 @@ from spdist.engine.native_values import SPARK_TYPES
 from spdist.engine.session import SparkHost
 from spdist.extension import catalog
 from spdist.language import ast
+from spdist.language.checking.scope import Scope, Source
 from spdist.language.format import format_node
-from spdist.language.parser import parse
-from spdist.language.scope import Scope, Source
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.native import NATIVE, obstacle
 from tests.properties.native_expressions import ATTRIBUTES, expressions, rows

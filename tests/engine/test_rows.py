@@ -10,8 +10,8 @@ import pytest
 from spdist.engine.hosted import HostedApp
 from spdist.engine.rows import count_rows
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 
 S = "@app:playback define stream S (k string, v long);"
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spdist.engine.session import SparkHost
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment
 from spdist.runtime.group import GroupRuntime

@@ -27,7 +27,7 @@ import pytest
 from spdist.cluster.topics import fed_topic, published_topic, stream_schema
 from spdist.engine.local import run
 from spdist.engine.places import names_in, place_of
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import Topology
 from spdist.transports.base import Transport

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from spdist.engine.local import LocalApp, run
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 
 Values = Sequence[int | None]
 

@@ -10,8 +10,8 @@ from spdist.engine.local import LocalApp
 from spdist.extension import catalog
 from spdist.java import bounds
 from spdist.java.bounds import MOST_ENTRIES, Room
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Type
 from spdist.mapping.json_payloads import json_text
 

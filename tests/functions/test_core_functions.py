@@ -9,8 +9,8 @@ import pytest
 from spdist.engine.local import LocalApp, run
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 
 STREAM = "define stream S (i int, l long, f float, d double, s string, b bool, o object);"
 DRAWING = "@app:name('Draws') define stream S (v int); from S select UUID() as u insert into Out;"

@@ -11,8 +11,8 @@ from spdist.java.regex.character_sets import CharacterSet, property_set
 from spdist.java.regex.matching import java_replaced, java_split
 from spdist.java.regex.pattern import java_pattern
 from spdist.java.regex.syntax import JavaRegexError, UntranslatableRegexError
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 
 
 @pytest.mark.parametrize(

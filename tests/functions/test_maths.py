@@ -8,8 +8,8 @@ from spdist.engine.local import LocalApp, run
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.functions.maths import Percentile, percentile_of
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 
 NAMES = (
     "abs acos asin atan bin cbrt ceil conv copySign cos cosh e exp floor getExponent hex isInfinite isNan "

@@ -19,8 +19,8 @@ from spdist.java.regex.matching import java_replaced, java_split
 from spdist.java.regex.pattern import JavaPattern, java_pattern
 from spdist.java.regex.steps import RegexStepsError
 from spdist.java.regex.syntax import JavaRegexError, UntranslatableRegexError
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 
 #: With each of them `re` does not come to an end on 40 letters and a sign, or on a text of a million.
 HOSTILE = [

@@ -15,8 +15,8 @@ from spdist.errors import (
     UnsupportedFeatureError,
 )
 from spdist.language.catalog import Catalog
-from spdist.language.checker import CheckedApp, check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import CheckedApp, check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 
 

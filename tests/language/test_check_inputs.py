@@ -14,8 +14,8 @@ from spdist.errors import (
     UnsupportedFeatureError,
 )
 from spdist.language.catalog import Catalog
-from spdist.language.checker import CheckedQuery, check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import CheckedQuery, check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 
 DEFINED = """define stream A (id string, v int);

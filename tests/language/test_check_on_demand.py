@@ -6,9 +6,9 @@ import pytest
 
 from spdist.errors import DuplicateDefinitionError, OnDemandQueryError, SiddhiAppError, SiddhiSyntaxError
 from spdist.language.catalog import Catalog
-from spdist.language.check_on_demand import CheckedOnDemand, check_on_demand
-from spdist.language.checker import check
-from spdist.language.parser import parse, parse_on_demand
+from spdist.language.checking.checker import check
+from spdist.language.checking.on_demand import CheckedOnDemand, check_on_demand
+from spdist.language.parsing.parser import parse, parse_on_demand
 
 DEFINED = """
 define stream S (k string, v int);

@@ -13,8 +13,8 @@ from spdist.errors import (
     UnsupportedFeatureError,
 )
 from spdist.language.catalog import Catalog
-from spdist.language.checker import CheckedApp, CheckedPartition, check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import CheckedApp, CheckedPartition, check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 
 STREAMS = "define stream A (id string, v int); define stream B (id string, v int);\n"

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from spdist.extension import catalog
-from spdist.language.completion import Completion, complete
-from spdist.language.inspection import describe
-from spdist.language.tokens import keywords, tokens
+from spdist.language.editing.completion import Completion, complete
+from spdist.language.editing.inspection import describe
+from spdist.language.editing.tokens import keywords, tokens
 
 CASES = Path(__file__).parents[1] / "cases"
 APP = """%%siddhi Shop --run Trades=frame

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spdist.errors import SiddhiTypeError
-from spdist.language.cron import CronExpression
+from spdist.java.cron import CronExpression
 
 START = 1500
 RECORDED = [

@@ -5,9 +5,9 @@ import pytest
 from spdist.errors import AppValidationError, SiddhiAppError, SiddhiTypeError, UndefinedNameError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.expressions import find_errors, is_aggregator, resolve_call, type_of, uses_aggregator
-from spdist.language.parser import parse_expression
-from spdist.language.scope import Scope, Source
+from spdist.language.checking.expressions import find_errors, is_aggregator, resolve_call, type_of, uses_aggregator
+from spdist.language.checking.scope import Scope, Source
+from spdist.language.parsing.parser import parse_expression
 from spdist.language.types import Schema, Type
 
 COLUMNS = [

@@ -5,7 +5,7 @@ import pytest
 from spdist.errors import SiddhiAppError
 from spdist.language import ast
 from spdist.language.format import format_app, format_node
-from spdist.language.parser import parse, parse_expression, parse_on_demand
+from spdist.language.parsing.parser import parse, parse_expression, parse_on_demand
 from spdist.language.types import Type
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
-from spdist.language import parser
-from spdist.language.lalr import Machine, Stop
-from spdist.language.tables import lark_of_grammar, tables_of, written
+from spdist.language.parsing import parser
+from spdist.language.parsing.lalr import Machine, Stop
+from spdist.language.parsing.tables import lark_of_grammar, tables_of, written
 
 LARK = lark_of_grammar()
 CASES = Path(__file__).parents[1] / "cases"
@@ -107,7 +107,7 @@ def test_texts_with_words_changed_fit_or_stop_as_with_lark() -> None:
 
 
 def test_the_written_tables_are_those_of_grammar_and_lark() -> None:
-    text = files("spdist.language").joinpath("tables.json").read_text("utf-8")
+    text = files("spdist.language.parsing").joinpath("tables.json").read_text("utf-8")
     assert text == written(tables_of(LARK)), "make tables"
 
 

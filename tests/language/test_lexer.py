@@ -13,8 +13,8 @@ import pytest
 from pygments.lexers import load_lexer_from_file
 from pygments.token import Comment, Error, Keyword, Name, Number, Operator, Punctuation, String, Whitespace
 
+from spdist.language.editing.tokens import keywords, tokens
 from spdist.language.lexer import SiddhiLexer, bold_line, coloured_html, coloured_lines, styled_line
-from spdist.language.tokens import keywords, tokens
 
 CASES = Path(__file__).parents[1] / "cases"
 DEFINED = "define stream Trades (last string, min int);\n"

@@ -4,7 +4,7 @@ import pytest
 
 from spdist.errors import SiddhiSyntaxError
 from spdist.language import ast
-from spdist.language.parser import parse, parse_expression, parse_on_demand
+from spdist.language.parsing.parser import parse, parse_expression, parse_on_demand
 from spdist.language.types import Schema, Type
 
 STREAMS = "define stream A (id string, v int); define stream B (id string, v int);\n"

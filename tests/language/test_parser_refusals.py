@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spdist.errors import SiddhiSyntaxError
-from spdist.language.build_expressions import MAX_DEPTH
-from spdist.language.parser import parse, parse_expression
+from spdist.language.parsing.build_expressions import MAX_DEPTH
+from spdist.language.parsing.parser import parse, parse_expression
 
 STREAMS = "define stream A (id string, v int); define stream B (id string, v int);\n"
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from spdist.errors import SiddhiSyntaxError
-from spdist.language.parser import parse
-from spdist.language.places import Places, expand
+from spdist.language.parsing.parser import parse
+from spdist.language.parsing.places import Places, expand
 
 
 def test_offsets_become_lines_and_columns() -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from spdist.errors import SiddhiAppError, UndefinedNameError
 from spdist.language import ast
-from spdist.language.parser import parse, parse_expression
-from spdist.language.scope import Reference, Scope, Source, pattern_elements, suggestion
+from spdist.language.checking.scope import Reference, Scope, Source, pattern_elements, suggestion
+from spdist.language.parsing.parser import parse, parse_expression
 from spdist.language.types import Schema, Type
 
 LEFT = Source("a", "Orders", Schema.of([("id", "string"), ("qty", "int")]))

@@ -12,9 +12,9 @@ from spdist.engine.hosted import build_island
 from spdist.engine.local import LocalApp, run
 from spdist.errors import SiddhiAppError, SiddhiTypeError, UnknownExtensionError, UnsupportedFeatureError
 from spdist.extension import allow_scripts, catalog
-from spdist.language.checker import check
+from spdist.language.checking.checker import check
 from spdist.language.format import format_app
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
 
 STREAM = "define stream S (v int, k string);\n"

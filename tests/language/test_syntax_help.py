@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from spdist.errors import SiddhiSyntaxError
-from spdist.language.parser import parse
-from spdist.language.syntax_help import explain, word_at
-from spdist.language.tables import lark_of_grammar
+from spdist.language.parsing.parser import parse
+from spdist.language.parsing.syntax_help import explain, word_at
+from spdist.language.parsing.tables import lark_of_grammar
 
 STREAM = "define stream S (a int, b string);\n"
 

@@ -10,8 +10,8 @@ import spdist
 from spdist.errors import UnknownExtensionError
 from spdist.extension import catalog
 from spdist.language import foreign
+from spdist.language.checking.unknown import nearest_id
 from spdist.language.signatures import described
-from spdist.language.unknown import nearest_id
 
 S = "define stream S (symbol string, price double, volume long);\n"
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from spdist.errors import MappingError, SiddhiTypeError
 from spdist.java.objects import HashMap
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting
 from spdist.mapping.bounds import MAX_BYTES, MAX_DEPTH, MAX_EVENTS, MAX_TOLD, shown

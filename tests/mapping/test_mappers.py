@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spdist.errors import MappingError, SiddhiTypeError, UnknownExtensionError
 from spdist.language import ast
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting
 from spdist.mapping.mappers import is_mapped, sink_mapper, source_mapper

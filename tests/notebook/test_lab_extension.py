@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from spdist.language import lexer
-from spdist.language.tokens import keywords
+from spdist.language.editing.tokens import keywords
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = json.loads((ROOT / "labextension/package.json").read_text())

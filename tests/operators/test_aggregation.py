@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from spdist.engine.local import LocalApp
 from spdist.errors import SiddhiAppError, SiddhiTypeError, UndefinedNameError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.operators.aggregation import Aggregation
 
 T = 1_699_920_000_000  # 2023-11-14 00:00:00 GMT

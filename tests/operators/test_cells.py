@@ -9,8 +9,8 @@ import pytest
 
 from spdist.engine.local import LocalApp
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.operators import partition
 
 STREAMS = "define stream S (k string, v int, w double); define stream C (n int);\n"

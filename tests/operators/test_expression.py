@@ -10,8 +10,8 @@ import pytest
 from spdist.engine.local import LocalApp, run
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog, function, signature
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Type
 
 STREAM = "define stream S (i int, l long, f float, d double, s string, b bool, o object);"

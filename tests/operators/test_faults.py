@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from spdist.engine.local import LocalApp
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.operators.base import VirtualClock
 from spdist.operators.faults import ErrorStore, error_text
 

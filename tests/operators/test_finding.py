@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spdist.extension import catalog
-from spdist.language.parser import parse_expression
-from spdist.language.scope import Scope, Source
+from spdist.language.checking.scope import Scope, Source
+from spdist.language.parsing.parser import parse_expression
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival, VirtualClock
 from spdist.operators.finding import FindingPlan, equalities

@@ -7,8 +7,8 @@ import pytest
 from spdist.engine.local import LocalApp
 from spdist.errors import OnDemandQueryError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.operators.table import Table
 
 APP = """

@@ -8,8 +8,8 @@ import pytest
 
 from spdist.engine.local import LocalApp, run
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 
 STREAMS = "define stream A (id string, v int); define stream B (id string, v int);"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from spdist.engine.local import LocalApp
 from spdist.extension import catalog, stream_processor
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema, Type
 from spdist.operators.base import Event
 from spdist.operators.processors import ProcessorSetting, StreamProcessor

@@ -12,8 +12,8 @@ import pytest
 from spdist.engine.hosted import HostedApp
 from spdist.errors import StateError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.operators.sliding_columns import plain_query
 
 #: Made by version 0.18: windows of length and time, with groups and without, in partitions and outside.

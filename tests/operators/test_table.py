@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from spdist.errors import UnknownExtensionError
 from spdist.extension import catalog
 from spdist.language import ast
-from spdist.language.parser import parse, parse_expression
-from spdist.language.scope import Scope, Source
+from spdist.language.checking.scope import Scope, Source
+from spdist.language.parsing.parser import parse, parse_expression
 from spdist.language.types import Schema
 from spdist.operators import codec
 from spdist.operators.base import VirtualClock

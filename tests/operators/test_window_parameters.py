@@ -6,8 +6,8 @@ import pytest
 
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 
 STREAM = "define stream S (v int, k string, d double, at long);"
 

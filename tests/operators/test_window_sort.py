@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from spdist.engine.local import LocalApp
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 
 ORDERS = st.lists(
     st.tuples(st.sampled_from(["k", "v", "d"]), st.booleans()), min_size=1, max_size=3, unique_by=lambda key: key[0]

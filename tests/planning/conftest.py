@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import Topology
 

@@ -15,9 +15,9 @@ import pytest
 
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
-from spdist.language.checker import check
+from spdist.language.checking.checker import check
 from spdist.language.format import format_app
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.planning.channels import check_channels
 from spdist.planning.groups import plan
 from spdist.planning.listing import listed_error

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from spdist.errors import PlanningError
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.planning.channels import check_channels, consumer_group, payload_of, topic_name
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment, Strategy, Topology, subjects

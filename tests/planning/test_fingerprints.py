@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spdist.extension import catalog
-from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.planning.fingerprints import app_elements, compare_elements, fingerprints
 
 HEAD = "define stream S (k string, v int); define stream R (k string, v int);\n"

@@ -8,8 +8,8 @@ import pytest
 
 from spdist.errors import PlanningError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment, ExecutionGroup, Topology
 

@@ -12,9 +12,9 @@ import pytest
 from spdist.engine.local import LocalApp
 from spdist.errors import PlanningError, SiddhiAppError, SiddhiSyntaxError
 from spdist.extension import catalog
-from spdist.language.checker import check
+from spdist.language.checking.checker import check
 from spdist.language.format import format_app
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.planning.execution import explanation
 from spdist.planning.graph import app_graph
 from spdist.planning.groups import plan

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.sharding import Sharding, sharding
 from spdist.planning.topology import Assignment, shard_names

@@ -10,8 +10,8 @@ import pytest
 
 from spdist.engine.local import LocalApp, run
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Type
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment, Publishing, Strategy, Topology

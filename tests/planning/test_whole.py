@@ -6,8 +6,8 @@ import pytest
 
 from spdist.errors import PlanningError, UnsupportedFeatureError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.planning.channels import topic_name
 from spdist.planning.topology import Assignment
 from spdist.planning.whole import whole, whole_topology

@@ -11,9 +11,9 @@ import pytest
 
 from spdist.engine.hosted import HostedApp
 from spdist.extension import catalog
-from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.operators.base import Arrival
 from spdist.operators.junction import NO_TIMER, StreamPart
 from spdist.program.compiler import Compiled, interpreted

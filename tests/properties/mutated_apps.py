@@ -21,10 +21,10 @@ from spdist.engine.time_limit import TookTooLong, time_limit
 from spdist.errors import SiddhiAppError, SpdistError
 from spdist.extension import catalog
 from spdist.language.ast import StreamDefinition
-from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.checker import check
 from spdist.language.format import format_app
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Type
 from spdist.planning.execution import explanation
 from spdist.planning.graph import app_graph

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from spdist.engine.local import LocalApp
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 
 Event = tuple[str, int, tuple[object, ...]]
 

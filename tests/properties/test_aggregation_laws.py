@@ -18,8 +18,8 @@ from spdist.engine.hosted import HostedApp
 from spdist.engine.rows import count_rows
 from spdist.errors import OnDemandQueryError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.operators import aggregation_columns, aggregation_runs
 from spdist.operators.aggregation import Aggregation
 from spdist.operators.aggregation_columns import GroupColumns, plain

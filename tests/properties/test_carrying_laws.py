@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from spdist.engine.local import LocalApp
 from spdist.errors import StateError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from tests.properties.siddhi_apps import DEFINITIONS, Event, Sample, matches, queries, samples
 
 Seen = list[tuple[str, int, tuple[object, ...]]]

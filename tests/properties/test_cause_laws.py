@@ -11,8 +11,8 @@ from spdist.engine.evidence import Cause
 from spdist.engine.local import LocalApp
 from spdist.engine.same import same_values
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.testing import VirtualApp
 from tests.properties.siddhi_apps import DEFINITIONS, Sample, samples
 

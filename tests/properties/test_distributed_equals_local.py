@@ -18,9 +18,9 @@ from spdist.engine.hosted import HostedApp
 from spdist.engine.island import Island
 from spdist.engine.local import run
 from spdist.extension import catalog
-from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment, Topology

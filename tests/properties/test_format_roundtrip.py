@@ -4,7 +4,7 @@ from hypothesis import given, settings
 
 from spdist.language import ast
 from spdist.language.format import format_app, format_node
-from spdist.language.parser import parse, parse_expression, parse_on_demand
+from spdist.language.parsing.parser import parse, parse_expression, parse_on_demand
 from tests.properties import strategies as trees
 
 

@@ -13,9 +13,9 @@ import pytest
 from spdist.engine.local import LocalApp
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
-from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from tests.properties import fuzz
 from tests.properties.mutated_apps import Hang, damaged, trial
 

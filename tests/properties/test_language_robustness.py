@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from spdist.errors import SiddhiAppError, SiddhiSyntaxError
 from spdist.language.catalog import Catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse, parse_expression, parse_on_demand
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse, parse_expression, parse_on_demand
 from spdist.language.types import Type
 
 SAMPLES = re.split(

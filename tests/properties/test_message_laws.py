@@ -21,8 +21,8 @@ from spdist.engine.shards import HostedShards, ReadBatch, Router, ShardSettings,
 from spdist.engine.state import Positions, StateStore
 from spdist.errors import FencedError, QueryFailedError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.planning.whole import whole

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from spdist.errors import PlanningError, UnsupportedFeatureError
 from spdist.language.format import format_app
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.planning.drawing import to_svg, to_text
 from spdist.planning.groups import plan
 from spdist.planning.topology import Strategy, Topology

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.language import ast
-from spdist.language.checker import check
+from spdist.language.checking.checker import check
 from spdist.language.format import format_app, format_node
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import ExecutionGroup, Topology
 

@@ -15,8 +15,8 @@ from spdist.engine.shards import HostedShards, Router, ShardSettings, island_mak
 from spdist.engine.state import Positions, StateStore
 from spdist.errors import StateError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.operators.codec import decode, encode
 from spdist.planning.compiled import CompiledInstance
 from spdist.transports.base import Record

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from spdist.engine.hosted import HostedApp
 from spdist.extension import catalog
 from spdist.language import ast
-from spdist.language.checked import CheckedAggregation
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checked import CheckedAggregation
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.operators.base import Row
 from spdist.operators.codec import encode
 from spdist.operators.stores import Batch, BucketStore, Changes, TableStore

@@ -17,7 +17,7 @@ from spdist.engine.shard import SnapshotPolicy
 from spdist.engine.shards import HostedShards, Router, ShardSettings, island_maker, lowest_positions
 from spdist.engine.splitting import Splitter, shard_of
 from spdist.engine.state import Positions, StateStore
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment

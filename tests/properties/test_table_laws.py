@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from spdist.engine.hosted import HostedApp
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.operators import table
 from spdist.operators.junction import StreamPart
 from tests.properties.both_ways import both_ways, columns, put_out

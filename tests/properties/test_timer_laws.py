@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from spdist.engine.local import LocalApp
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.operators.base import Timers
 
 _DEFINITIONS = """

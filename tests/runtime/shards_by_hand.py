@@ -15,7 +15,7 @@ from spdist.engine.shard import Shard, SnapshotPolicy
 from spdist.engine.shard_log import ShardLog, shard_log
 from spdist.engine.shards import Router, ShardSettings
 from spdist.engine.state import state_directory
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.graph import app_graph

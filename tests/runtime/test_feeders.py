@@ -23,8 +23,8 @@ from spdist.connectors.memory.sink import InMemorySink
 from spdist.connectors.receiving import NodeContext
 from spdist.errors import AppValidationError, TransportError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.planning.whole import whole
 from spdist.runtime.sources import Sources, sources_of
 from spdist.services.process import free_port

@@ -17,7 +17,7 @@ from spdist.engine.local import run
 from spdist.engine.session import SparkHost
 from spdist.engine.state import StateStore
 from spdist.errors import EngineError, FencedError, QueryFailedError, SiddhiSyntaxError, StateTooLargeError
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment

@@ -16,7 +16,7 @@ from spdist.cluster.topics import fed_topic, published_topic, stream_schemas
 from spdist.config.sections import Kafka, Log, Nats, Transports
 from spdist.engine.session import SparkHost
 from spdist.errors import TransportUnavailableError
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.planning.channels import topic_name
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment

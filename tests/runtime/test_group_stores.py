@@ -11,7 +11,7 @@ import pytest
 
 from spdist.config.datasources import Datasource
 from spdist.engine.session import SparkHost
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan
 from spdist.runtime.group import GroupRuntime

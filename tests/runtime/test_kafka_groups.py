@@ -14,7 +14,7 @@ from kafka.admin import NewTopic
 from spdist.config.sections import Kafka, Log, Transports
 from spdist.engine.local import run
 from spdist.engine.session import SparkHost
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment
 from spdist.runtime.alone import prepare

@@ -13,7 +13,7 @@ from spdist.engine.evidence import EventPlace, Evidence
 from spdist.engine.shard_log import shard_log
 from spdist.engine.state import Segment
 from spdist.errors import NotFoundError, StateError
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.operators.codec import encode
 from spdist.planning.compiled import CompiledInstance

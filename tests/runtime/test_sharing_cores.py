@@ -12,8 +12,8 @@ import pytest
 from spdist.config.sections import ScriptSettings
 from spdist.engine.session import SparkHost
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan
 from spdist.runtime.group import GroupRuntime

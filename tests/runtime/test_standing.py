@@ -14,8 +14,8 @@ from spdist.engine.local import LocalApp
 from spdist.engine.session import SparkHost
 from spdist.engine.standing import StandingWatch, why_standing
 from spdist.extension import allow_scripts, catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan
 from spdist.runtime.group import GroupRuntime

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spdist.errors import PlanningError
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
 from spdist.runtime.topics import ensure_topics
 from tests.engine.memory_transport import MemoryTransport

@@ -20,8 +20,8 @@ from spdist.engine.shards import ShardSettings
 from spdist.engine.state import Positions, StateStore
 from spdist.errors import AppValidationError, TransportError, TransportUnavailableError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.planning.topology import Assignment
 from spdist.planning.whole import whole
 from spdist.runtime.kafka_inputs import KafkaReads, ReadsFinder, UserReader, kafka_inputs

@@ -15,8 +15,8 @@ from spdist.config.allowed import Allowed
 from spdist.engine.hosted import HostedApp
 from spdist.errors import StoreError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.operators.stores import Batch
 from spdist.stores.opening import Stores
 

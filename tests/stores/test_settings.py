@@ -17,8 +17,8 @@ from spdist.engine.local import LocalApp
 from spdist.engine.outside import outside_stores
 from spdist.errors import AppValidationError, StoreError, UnknownExtensionError
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.stores.cache import CacheSettings, RowCache
 from spdist.stores.database import Database

@@ -13,8 +13,8 @@ from spdist.engine.local import run
 from spdist.errors import AppValidationError, SiddhiAppError
 from spdist.extension import catalog
 from spdist.language import ast
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan
 from spdist.planning.whole import whole

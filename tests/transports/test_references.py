@@ -29,7 +29,7 @@ from spdist.connectors.registry import built_in
 from spdist.connectors.sending import SendError, SinkContext, open_sink
 from spdist.errors import AppValidationError, SiddhiAppError, SpdistError
 from spdist.language import ast
-from spdist.language.parser import parse
+from spdist.language.parsing.parser import parse
 from spdist.language.transport_names import STORE_SECRETS
 from spdist.language.types import Schema
 from spdist.mapping.passing import ChunkPayload

@@ -15,7 +15,7 @@ from spdist.engine.frames.spark_types import plain_values
 from spdist.engine.frames.wire import milliseconds, value_column
 from spdist.engine.hosted import HostedApp
 from spdist.extension import install
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 from spdist.language.types import Schema, Type
 from spdist.mapping.read_rows import ARROW, ReadRows
 from spdist.operators.base import Row

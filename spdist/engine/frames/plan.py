@@ -18,8 +18,8 @@ from spdist.errors import MappingError, PlanningError, UnsupportedFeatureError
 from spdist.extension import Extension, extensions_of
 from spdist.frames.times import instant
 from spdist.language import ast
-from spdist.language.checked import CheckedApp
-from spdist.language.scope import undefined
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.scope import undefined
 from spdist.language.types import Schema
 from spdist.planning.sharding import Sharding, sharding
 

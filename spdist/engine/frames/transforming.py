@@ -16,7 +16,7 @@ from spdist.engine.frames.plan import frames_by_stream, plan_frames
 from spdist.engine.frames.state import FrameHome
 from spdist.engine.frames.streaming import run_streaming_frames
 from spdist.errors import MappingError
-from spdist.language.checked import CheckedApp
+from spdist.language.checking.checked import CheckedApp
 
 __all__ = ["SparkFrame", "output_of", "transform_frames"]
 

@@ -21,8 +21,8 @@ from spdist.engine.frames.spark_types import spark_type
 from spdist.engine.frames.state import FrameHome, QueryStart
 from spdist.engine.shard import SnapshotPolicy
 from spdist.extension import catalog
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.mapping.read_rows import ARROW
 

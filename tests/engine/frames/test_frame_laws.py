@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from spdist.engine.local import LocalApp, run
 from spdist.extension import catalog
-from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.planning.sharding import sharding
 from tests.engine.frames.pipeline import Came, Given, Query, by_stream, came, planned, run_as_batch
 from tests.properties.siddhi_apps import Sample, samples

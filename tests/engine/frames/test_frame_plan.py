@@ -11,9 +11,9 @@ from spdist.engine.frames.fitting import FrameRequest
 from spdist.engine.frames.plan import FramePlan, frames_by_stream, plan_frames
 from spdist.errors import MappingError, PlanningError, SpdistError, UndefinedNameError, UnsupportedFeatureError
 from spdist.extension import catalog, function, signature
-from spdist.language.checked import CheckedApp
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Type
 
 TEXT = """

@@ -24,8 +24,8 @@ from spdist.engine.local import LocalApp
 from spdist.engine.session import _end_jvm
 from spdist.errors import EngineError, MappingError, SpdistError, StateError
 from spdist.extension import catalog, function, signature
-from spdist.language.checker import check
-from spdist.language.parser import parse
+from spdist.language.checking.checker import check
+from spdist.language.parsing.parser import parse
 from spdist.language.types import Type
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Protocol
 
 from spdist.errors import SiddhiSyntaxError, Span
 from spdist.language import ast
-from spdist.language.places import Places
+from spdist.language.parsing.places import Places
 from spdist.language.types import Type
 
 __all__ = ["MAX_DEPTH", "Branch", "ExpressionBuilder"]

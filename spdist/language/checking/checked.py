@@ -8,7 +8,7 @@ from functools import cached_property
 from textwrap import shorten
 
 from spdist.language import ast
-from spdist.language.scope import Scope
+from spdist.language.checking.scope import Scope
 from spdist.language.scripts import Script
 from spdist.language.types import Schema
 from spdist.look import Shown, headline_html, number_of, table_html, table_text
@@ -28,7 +28,7 @@ class CheckedQuery:
         As written.
     scope : Scope
         What the expressions of its selection may name. The elements of a pattern are its sources, in the order of
-        `spdist.language.scope.pattern_elements`; their filters are read in ``scope.of_element(position)``.
+        `spdist.language.checking.scope.pattern_elements`; their filters are read in ``scope.of_element(position)``.
     output : Schema
         What it puts out.
     target : str

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from spdist.connectors.registry import connector
 from spdist.errors import AppValidationError
 from spdist.language import ast
-from spdist.language.names import Names
+from spdist.language.checking.names import Names
 from spdist.language.transport_names import STORE_SECRETS
 
 __all__ = ["check_references"]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from spdist.errors import SiddhiAppError
 from spdist.language.catalog import Catalog
-from spdist.language.checker import check
-from spdist.language.parser import following, parse
-from spdist.language.sketch import Input, Sketch, sketch
-from spdist.language.statements import Statement, statements
-from spdist.language.tokens import Token, tokens
+from spdist.language.checking.checker import check
+from spdist.language.editing.sketch import Input, Sketch, sketch
+from spdist.language.editing.statements import Statement, statements
+from spdist.language.editing.tokens import Token, tokens
+from spdist.language.parsing.parser import following, parse
 
 __all__ = ["BEGINNINGS", "CursorPlace", "appended", "enclosing", "expected", "place_at"]
 

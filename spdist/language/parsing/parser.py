@@ -1,7 +1,7 @@
 """SiddhiQL text to syntax tree.
 
 The grammar is LALR(1) without conflicts and has a contextual lexer, so words are keywords only where the grammar takes
-them. Its tables are lark's, written down beforehand (`spdist.language.tables`).
+them. Its tables are lark's, written down beforehand (`spdist.language.parsing.tables`).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from spdist.errors import SiddhiSyntaxError
 from spdist.language import ast
-from spdist.language.build_apps import AppBuilder
-from spdist.language.lalr import Machine, Stop
-from spdist.language.places import Places, expand
-from spdist.language.syntax_help import explain, word_at
-from spdist.language.tables import load_tables
+from spdist.language.parsing.build_apps import AppBuilder
+from spdist.language.parsing.lalr import Machine, Stop
+from spdist.language.parsing.places import Places, expand
+from spdist.language.parsing.syntax_help import explain, word_at
+from spdist.language.parsing.tables import load_tables
 
 if TYPE_CHECKING:
-    from spdist.language.build_expressions import Branch
+    from spdist.language.parsing.build_expressions import Branch
 
 __all__ = ["following", "parse", "parse_expression", "parse_on_demand", "read_time"]
 

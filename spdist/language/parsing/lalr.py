@@ -1,7 +1,8 @@
 """Text to parse tree, by the tables that stand in ``tables.json``; lark is not needed for that.
 
-The tables are lark's (`spdist.language.tables` writes them down), and so is the tree: names of rules, what is left out,
-what is inlined, and the places; and for a text that does not fit, where it stops and what could have stood there.
+The tables are lark's (`spdist.language.parsing.tables` writes them down), and so is the tree: names of rules, what is
+left out, what is inlined, and the places; and for a text that does not fit, where it stops and what could have stood
+there.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Stop:
 
 
 class _Branch:
-    """A node of the parse tree (`spdist.language.build_expressions.Branch`); it is its own ``meta``."""
+    """A node of the parse tree (`spdist.language.parsing.build_expressions.Branch`); it is its own ``meta``."""
 
     __slots__ = ("children", "data", "empty", "end_pos", "start_pos")
 
@@ -96,7 +97,7 @@ class Machine:
     Parameters
     ----------
     tables : mapping
-        See `spdist.language.tables.tables_of`.
+        See `spdist.language.parsing.tables.tables_of`.
 
     State
     -----

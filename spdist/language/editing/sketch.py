@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from spdist.language.statements import OPENING, Statement, closing, is_word
-from spdist.language.tokens import Token, keywords
+from spdist.language.editing.statements import OPENING, Statement, closing, is_word
+from spdist.language.editing.tokens import Token, keywords
 
 __all__ = ["Input", "Known", "Sketch", "inputs", "selected", "sketch"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from spdist.errors import SiddhiSyntaxError
 from spdist.language import ast
-from spdist.language.build_expressions import Branch
-from spdist.language.build_inputs import InputBuilder, source_names
-from spdist.language.places import Places
+from spdist.language.parsing.build_expressions import Branch
+from spdist.language.parsing.build_inputs import InputBuilder, source_names
+from spdist.language.parsing.places import Places
 from spdist.language.types import Type
 
 __all__ = ["AppBuilder"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from spdist.language import ast
-from spdist.language.build_expressions import Branch, ExpressionBuilder
+from spdist.language.parsing.build_expressions import Branch, ExpressionBuilder
 
 __all__ = ["InputBuilder", "source_names"]
 

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from spdist.errors import AppValidationError, DuplicateDefinitionError, SiddhiAppError, SiddhiTypeError, Span
 from spdist.language import ast
 from spdist.language.catalog import Catalog
+from spdist.language.checking.scope import Scope, undefined
+from spdist.language.checking.unknown import unknown_extension
 from spdist.language.format_expressions import format_expression
-from spdist.language.scope import Scope, undefined
 from spdist.language.types import Type
-from spdist.language.unknown import unknown_extension
 
 __all__ = [
     "MOST_ERRORS",

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from spdist.errors import AppValidationError, DuplicateDefinitionError, SiddhiAppError, UndefinedNameError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.check_annotations import check_app_annotations, check_partition_annotations
-from spdist.language.check_definitions import check_definitions
-from spdist.language.check_queries import check_query
-from spdist.language.checked import CheckedApp, CheckedPartition, CheckedQuery, ClockSetting
-from spdist.language.expressions import MOST_ERRORS
-from spdist.language.names import Names, TooManyErrors
-from spdist.language.scope import Scope, Source, suggestion
+from spdist.language.checking.annotations import check_app_annotations, check_partition_annotations
+from spdist.language.checking.checked import CheckedApp, CheckedPartition, CheckedQuery, ClockSetting
+from spdist.language.checking.definitions import check_definitions
+from spdist.language.checking.expressions import MOST_ERRORS
+from spdist.language.checking.names import Names, TooManyErrors
+from spdist.language.checking.queries import check_query
+from spdist.language.checking.scope import Scope, Source, suggestion
 from spdist.language.types import Schema
 
 __all__ = ["CheckedApp", "CheckedPartition", "CheckedQuery", "check"]
@@ -35,7 +35,7 @@ def check(app: ast.SiddhiApp, catalog: Catalog, text: str = "") -> CheckedApp:
     Parameters
     ----------
     app : SiddhiApp
-        What `spdist.language.parser.parse` returned.
+        What `spdist.language.parsing.parser.parse` returned.
     catalog : Catalog
         The functions, aggregators and windows there are.
     text : str, optional

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from spdist.language.tables import load_tables
+from spdist.language.parsing.tables import load_tables
 
 __all__ = ["Token", "keywords", "tokens"]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from spdist.errors import SiddhiAppError, SiddhiTypeError, Span
 from spdist.language import ast
+from spdist.language.checking.expressions import located
+from spdist.language.checking.names import Names
+from spdist.language.checking.scope import Scope
 from spdist.language.durations import duration_of
-from spdist.language.expressions import located
-from spdist.language.names import Names
-from spdist.language.scope import Scope
 from spdist.language.types import Type
 
 __all__ = ["check_range"]

@@ -24,7 +24,7 @@ def lark_of_grammar() -> Any:
     """Return lark with the grammar."""
     from lark import Lark
 
-    grammar = files("spdist.language").joinpath("grammar.lark").read_text("utf-8")
+    grammar = files("spdist.language.parsing").joinpath("grammar.lark").read_text("utf-8")
     starts = ["app", "expression", "on_demand"]
     return Lark(
         grammar, parser="lalr", lexer="contextual", start=starts, propagate_positions=True, maybe_placeholders=False
@@ -45,8 +45,8 @@ def tables_of(lark: Any) -> dict[str, Any]:
         ``starts`` and ``ends``, the first and last state by what is read; ``words``, the terminal of each keyword;
         ``terminals``, and ``kept``, those that trees keep; ``ignored``, what matches blanks and comments; ``scanners``,
         for each state the number of its pattern in ``patterns``, which matches blanks and comments and then a token;
-        ``rules``, see `spdist.language.lalr`; ``actions``, for each state by symbol the state that follows, or ~n where
-        rule n is complete.
+        ``rules``, see `spdist.language.parsing.lalr`; ``actions``, for each state by symbol the state that follows, or
+        ~n where rule n is complete.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def _skipped(patterns: list[str]) -> str:
 
 def load_tables() -> Any:
     """Return the tables that were written down."""
-    return json.loads(files("spdist.language").joinpath("tables.json").read_text("utf-8"))
+    return json.loads(files("spdist.language.parsing").joinpath("tables.json").read_text("utf-8"))
 
 
 def written(tables: dict[str, Any]) -> str:

@@ -13,13 +13,13 @@ from spdist.errors import (
     UnsupportedFeatureError,
 )
 from spdist.language import ast
-from spdist.language.check_inputs import check_filters
-from spdist.language.check_queries import check_items
-from spdist.language.checked import CheckedAggregation, PurgeSetting
+from spdist.language.checking.checked import CheckedAggregation, PurgeSetting
+from spdist.language.checking.expressions import is_aggregator
+from spdist.language.checking.inputs import check_filters
+from spdist.language.checking.names import Names
+from spdist.language.checking.queries import check_items
+from spdist.language.checking.scope import Scope, Source
 from spdist.language.durations import DURATIONS, duration_of, period
-from spdist.language.expressions import is_aggregator
-from spdist.language.names import Names
-from spdist.language.scope import Scope, Source
 from spdist.language.types import Schema, Type
 
 __all__ = ["check_aggregation"]

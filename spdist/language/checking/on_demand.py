@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from spdist.errors import DuplicateDefinitionError, OnDemandQueryError, SiddhiAppError, SiddhiSyntaxError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.check_changes import check_change, refuse_schema
-from spdist.language.check_queries import check_items
-from spdist.language.check_ranges import check_range
-from spdist.language.checked import CheckedApp
-from spdist.language.names import Names, TooManyErrors
-from spdist.language.scope import Scope, Source, suggestion
+from spdist.language.checking.changes import check_change, refuse_schema
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.names import Names, TooManyErrors
+from spdist.language.checking.queries import check_items
+from spdist.language.checking.ranges import check_range
+from spdist.language.checking.scope import Scope, Source, suggestion
 from spdist.language.types import Schema
 
 __all__ = ["CheckedOnDemand", "check_on_demand"]
@@ -60,7 +60,7 @@ def check_on_demand(query: ast.OnDemandQuery, app: CheckedApp, catalog: Catalog,
     Parameters
     ----------
     query : OnDemandQuery
-        What `spdist.language.parser.parse_on_demand` returned.
+        What `spdist.language.parsing.parser.parse_on_demand` returned.
     app : CheckedApp
         The app it is put to.
     catalog : Catalog

@@ -16,12 +16,12 @@ from spdist.errors import (
     UnsupportedFeatureError,
 )
 from spdist.language import ast
-from spdist.language.check_ranges import check_range
-from spdist.language.expressions import located, resolve_call
-from spdist.language.names import Names
-from spdist.language.scope import Scope, Source, pattern_elements
+from spdist.language.checking.expressions import located, resolve_call
+from spdist.language.checking.names import Names
+from spdist.language.checking.ranges import check_range
+from spdist.language.checking.scope import Scope, Source, pattern_elements
+from spdist.language.checking.unknown import unknown_extension
 from spdist.language.types import Schema
-from spdist.language.unknown import unknown_extension
 
 __all__ = ["check_filters", "check_window", "input_scope"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from spdist.language.tokens import Token
+from spdist.language.editing.tokens import Token
 
 __all__ = ["OPENING", "Statement", "closing", "is_word", "statements"]
 

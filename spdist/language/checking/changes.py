@@ -11,8 +11,8 @@ from spdist.errors import (
     UndefinedNameError,
 )
 from spdist.language import ast
-from spdist.language.names import Names
-from spdist.language.scope import Scope, Source, suggestion, undefined
+from spdist.language.checking.names import Names
+from spdist.language.checking.scope import Scope, Source, suggestion, undefined
 from spdist.language.types import Schema
 
 __all__ = ["EVENT", "change_scope", "check_change", "refuse_schema"]

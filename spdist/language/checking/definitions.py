@@ -10,13 +10,13 @@ from spdist.errors import (
     SiddhiSyntaxError,
     SiddhiTypeError,
 )
+from spdist.java.cron import CronExpression
 from spdist.language import ast
-from spdist.language.check_aggregations import check_aggregation
-from spdist.language.check_annotations import check_definition_annotations
-from spdist.language.check_inputs import check_window
-from spdist.language.cron import CronExpression
-from spdist.language.names import Names
-from spdist.language.scope import Scope, Source
+from spdist.language.checking.aggregations import check_aggregation
+from spdist.language.checking.annotations import check_definition_annotations
+from spdist.language.checking.inputs import check_window
+from spdist.language.checking.names import Names
+from spdist.language.checking.scope import Scope, Source
 from spdist.language.scripts import read_script
 from spdist.language.types import Schema, Type
 

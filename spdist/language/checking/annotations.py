@@ -14,12 +14,12 @@ from spdist.errors import (
     UnsupportedFeatureError,
 )
 from spdist.language import ast
-from spdist.language.check_transports import check_transports
-from spdist.language.checked import ClockSetting
-from spdist.language.names import Names
-from spdist.language.parser import read_time
-from spdist.language.references import check_references
-from spdist.language.scope import suggestion
+from spdist.language.checking.checked import ClockSetting
+from spdist.language.checking.names import Names
+from spdist.language.checking.references import check_references
+from spdist.language.checking.scope import suggestion
+from spdist.language.checking.transports import check_transports
+from spdist.language.parsing.parser import read_time
 from spdist.language.types import Schema
 
 __all__ = ["check_app_annotations", "check_definition_annotations", "check_partition_annotations"]

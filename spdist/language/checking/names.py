@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from spdist.errors import SiddhiAppError, SiddhiTypeError, Span, UndefinedNameError, UnsupportedFeatureError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.checked import CheckedAggregation
-from spdist.language.expressions import MOST_ERRORS, find_errors, uses_aggregator, written_out
-from spdist.language.scope import Scope, Source, suggestion, undefined
+from spdist.language.checking.checked import CheckedAggregation
+from spdist.language.checking.expressions import MOST_ERRORS, find_errors, uses_aggregator, written_out
+from spdist.language.checking.scope import Scope, Source, suggestion, undefined
 from spdist.language.scripts import Script
 from spdist.language.types import Schema, Type
 

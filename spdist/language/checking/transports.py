@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from spdist.connectors.registry import connector, sink_types, source_types, why_missing
 from spdist.errors import AppValidationError, DuplicateAnnotationError, SiddhiTypeError, Span, UnknownExtensionError
 from spdist.language import ast
-from spdist.language.names import Names
-from spdist.language.scope import suggestion
+from spdist.language.checking.names import Names
+from spdist.language.checking.scope import suggestion
 from spdist.language.transport_names import MAPPINGS, SINKS, SOURCES, STRATEGIES
 from spdist.language.types import Schema
 

@@ -10,11 +10,11 @@ from spdist.errors import (
     UnsupportedFeatureError,
 )
 from spdist.language import ast
-from spdist.language.check_changes import check_change, refuse_schema
-from spdist.language.check_inputs import input_scope
-from spdist.language.checked import CheckedQuery
-from spdist.language.names import Names
-from spdist.language.scope import Scope
+from spdist.language.checking.changes import check_change, refuse_schema
+from spdist.language.checking.checked import CheckedQuery
+from spdist.language.checking.inputs import input_scope
+from spdist.language.checking.names import Names
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Schema, Type
 
 __all__ = ["check_items", "check_query"]

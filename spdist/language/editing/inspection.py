@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spdist.language.catalog import Catalog
-from spdist.language.completion import complete
-from spdist.language.completion_place import enclosing
-from spdist.language.tokens import Token, tokens
+from spdist.language.editing.completion import complete
+from spdist.language.editing.completion_place import enclosing
+from spdist.language.editing.tokens import Token, tokens
 
 __all__ = ["describe"]
 

@@ -1,7 +1,8 @@
 """Completion of SiddhiQL while somebody types: what could stand at a place of a text.
 
 What kind of word fits is asked of the parser's own tables, with the statement up to the place; which names there are is
-read off the tokens of the whole text (`spdist.language.sketch`), so that other statements may be unfinished too.
+read off the tokens of the whole text (`spdist.language.editing.sketch`), so that other statements may be unfinished
+too.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from spdist.language.annotation_names import ANNOTATIONS, APP_ANNOTATIONS, values
 from spdist.language.catalog import Catalog
-from spdist.language.completion_place import BEGINNINGS, CursorPlace, appended, enclosing, expected, place_at
+from spdist.language.editing.annotation_names import ANNOTATIONS, APP_ANNOTATIONS, values
+from spdist.language.editing.completion_place import BEGINNINGS, CursorPlace, appended, enclosing, expected, place_at
+from spdist.language.editing.sketch import Input, inputs, selected, sketch
+from spdist.language.editing.statements import is_word
+from spdist.language.editing.tokens import Token, keywords, tokens
 from spdist.language.signatures import described
-from spdist.language.sketch import Input, inputs, selected, sketch
-from spdist.language.statements import is_word
-from spdist.language.tokens import Token, keywords, tokens
 
 __all__ = ["Completion", "complete"]
 

@@ -1,0 +1,1 @@
+"""Whether an app means something: names, types, and what each clause of it may say."""

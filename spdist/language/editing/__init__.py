@@ -1,0 +1,1 @@
+"""What editors need of an app that is being written: completion, tooltips, tokens."""
