@@ -158,7 +158,7 @@ def plan(
 ) -> None:
     """Show into which execution groups and topics an app is split, and why."""
     from spdist.facade import plan as plan_app
-    from spdist.planning.listing import listed_error
+    from spdist.planning.pictures.listing import listed_error
 
     text, other = read_text(file), None if diff is None else read_text(diff)
     with explained() if not as_json else nullcontext():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spdist.engine.frames.transforming import SparkFrame
     from spdist.frames import TimeUnit
     from spdist.planning.execution import Explanation
-    from spdist.planning.graph import AppGraph
+    from spdist.planning.pictures.graph import AppGraph
     from spdist.planning.topology import Topology
     from spdist.result import Result
     from spdist.transports.tls import CertificateFiles
@@ -101,7 +101,7 @@ def check(app: str | SiddhiApp, *, scripts: bool | None = None) -> CheckedApp:
 
 
 def _picture(checked: CheckedApp) -> str:
-    from spdist.planning.graph import app_graph
+    from spdist.planning.pictures.graph import app_graph
 
     return app_graph(checked)._repr_html_()
 
@@ -114,7 +114,7 @@ def graph(app: str | SiddhiApp) -> AppGraph:
     SiddhiAppError
         The app is wrong.
     """
-    from spdist.planning.graph import app_graph
+    from spdist.planning.pictures.graph import app_graph
 
     return app_graph(check(app, scripts=True))  # nothing is run here
 

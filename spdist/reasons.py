@@ -75,7 +75,7 @@ def why(
 def _replayed(app: Deployment, checked: CheckedApp, stream: str, which: int | Sequence[Any]) -> tuple[InputLog, int]:
     """Return what came into a deployed app, and which of the events of a stream is meant when that is replayed."""
     from spdist.engine.input_log import InputLog
-    from spdist.planning.graph import app_graph
+    from spdist.planning.pictures.graph import app_graph
 
     published = app.read(stream)
     event, copies = _meant(published, stream, which)

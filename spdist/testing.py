@@ -39,7 +39,7 @@ from spdist.language.checking.scope import undefined
 from spdist.language.parsing.parser import parse, parse_on_demand, read_time
 from spdist.language.types import Schema
 from spdist.look import Shown, number_of, table_html, table_text
-from spdist.planning.change import ElementChanges
+from spdist.planning.updates.change import ElementChanges
 
 __all__ = ["Moment", "Seen", "Stepper", "VirtualApp"]
 

@@ -135,7 +135,6 @@ CROWDED = {
     "spdist/cluster",
     "spdist/engine",
     "spdist/operators",
-    "spdist/planning",
     "spdist/program",
     "spdist/transports",
 }

@@ -16,7 +16,7 @@ from spdist.errors import SpdistError
 from spdist.history import clock_text
 from spdist.look import headline_html, note_html, table_html, table_text
 from spdist.panels.panel import Panel
-from spdist.planning.timeline import Bar, Dot, timeline
+from spdist.planning.pictures.timeline import Bar, Dot, timeline
 
 __all__ = ["DebugPanel", "DebugView", "Steppable", "picture_of"]
 

@@ -13,12 +13,12 @@ from spdist.panels.drafts import Application, Debounced, Draft, annotated_html, 
 from spdist.panels.panel import ClusterPanel
 from spdist.panels.poller import Awaited
 from spdist.panels.watch import Cluster
-from spdist.planning.drawing import to_html, to_text
+from spdist.planning.pictures.drawing import to_html, to_text
 
 if TYPE_CHECKING:
     from spdist.cluster.handle import Deployment
     from spdist.cluster.overview import AppStatus
-    from spdist.planning.change import TopologyChange
+    from spdist.planning.updates.change import TopologyChange
 
 __all__ = ["DeployPanel"]
 

@@ -16,8 +16,8 @@ import spdist
 from spdist.errors import SiddhiAppError
 from spdist.language.lexer import coloured_lines
 from spdist.look import state_style
-from spdist.planning.change import TopologyChange
-from spdist.planning.comparison import compare
+from spdist.planning.updates.change import TopologyChange
+from spdist.planning.updates.comparison import compare
 
 if TYPE_CHECKING:
     from spdist.cluster.overview import AppStatus

@@ -41,7 +41,7 @@ def group_flow(group: ExecutionGroup, figures: Mapping[str, Figures]) -> GroupFl
 
 
 def flow_texts(topology: Topology, figures: Mapping[str, Figures]) -> dict[tuple[str, str], str]:
-    """Return what to write at the arrows of `spdist.planning.drawing.to_svg`.
+    """Return what to write at the arrows of `spdist.planning.pictures.drawing.to_svg`.
 
     Groups tell what they read and put out altogether. So there is something to write where one arrow is all that a
     group reads, or all that it publishes.

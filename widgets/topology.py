@@ -15,7 +15,7 @@ from spdist.panels.flows import GroupFlow, flow_texts, group_flow
 from spdist.panels.group_rows import GroupRow, group_rows
 from spdist.panels.panel import ClusterPanel
 from spdist.panels.poller import Awaited
-from spdist.planning.drawing import to_svg, to_text
+from spdist.planning.pictures.drawing import to_svg, to_text
 from spdist.planning.topology import (
     ExecutionGroup,
     GroupInput,

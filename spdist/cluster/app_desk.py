@@ -127,7 +127,7 @@ class AppService:
 
     # ------------------------------------------------------------------------------------------------------- dashboards
     def elements(self, app: str) -> list[Json]:
-        """Return the edges between the elements of an app; see `spdist.planning.flow.app_flow`."""
+        """Return the edges between the elements of an app; see `spdist.planning.pictures.flow.app_flow`."""
         text = self._ask(lambda state, now_ms: deployment_status(state, app, now_ms).text)
         with self._drawing:  # the planner takes one text after the other, and may be busy with a large one
             edges: list[Json] = self._flow(text)

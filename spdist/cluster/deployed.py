@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spdist.planning.change import TopologyChange
+from spdist.planning.updates.change import TopologyChange
 
 __all__ = ["DeployOutcome"]
 

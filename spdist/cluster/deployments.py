@@ -14,7 +14,7 @@ from types import MappingProxyType
 from spdist.cluster.instances import Instance, RestartPolicy
 from spdist.cluster.messages import AppVersion, Desired
 from spdist.errors import ClusterError, ConflictError, NotFoundError
-from spdist.planning.succession import Ends, with_origins
+from spdist.planning.updates.succession import Ends, with_origins
 
 __all__ = ["Deployments"]
 

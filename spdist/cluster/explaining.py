@@ -25,7 +25,7 @@ from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.checker import check
 from spdist.language.checking.scope import undefined
 from spdist.language.parsing.parser import parse
-from spdist.planning.graph import app_graph
+from spdist.planning.pictures.graph import app_graph
 from spdist.planning.topology import shard_names
 from spdist.progress import ProgressLine
 from spdist.runtime.column_inputs import ColumnInputs

@@ -14,7 +14,7 @@ from spdist.engine.columns_log import MessageLog, ResultId, TopicMessage, column
 from spdist.engine.shard_log import ShardLog
 from spdist.errors import NotFoundError
 from spdist.history import clock_text
-from spdist.planning.realtime import RealtimePlan
+from spdist.planning.columns.realtime import RealtimePlan
 from spdist.runtime.column_inputs import ColumnInputs, HeldPartition
 from spdist.runtime.realtime_checkpoints import planned
 

@@ -18,7 +18,7 @@ from spdist.look import Shown, headline_html, note_html
 if TYPE_CHECKING:
     from spdist.cluster.feeding import RemoteFeed
     from spdist.engine.evidence import Evidence
-    from spdist.planning.change import TopologyChange
+    from spdist.planning.updates.change import TopologyChange
     from spdist.transports.reading import ReadEvent
 
 __all__ = ["AppClient", "Deployment", "gone", "reached"]

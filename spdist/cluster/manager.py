@@ -1,8 +1,8 @@
 """A manager: the shell around `ManagerState` that listens, takes part in the election, and uses the database.
 
-A manager process never imports pyspark. Six threads: the state loop (`spdist.cluster.state_loop`), its writer, the election
-(`spdist.cluster.candidate`), planning ahead (`spdist.cluster.foresight`), the journal (`spdist.cluster.journal`), and
-the interface (`spdist.cluster.api`), whose handlers call the methods below.
+A manager process never imports pyspark. Six threads: the state loop (`spdist.cluster.state_loop`), its writer, the
+election (`spdist.cluster.candidate`), planning ahead (`spdist.cluster.foresight`), the journal
+(`spdist.cluster.journal`), and the interface (`spdist.cluster.api`), whose handlers call the methods below.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ from spdist.config.key_stores import with_pem_files
 from spdist.errors import ConfigError, ConflictError, NotLeaderError, StoreUnavailableError
 from spdist.packages import use_packages
 from spdist.planning.limits import AppLimits
-from spdist.planning.succession import newly_read
 from spdist.planning.topology import Topology
+from spdist.planning.updates.succession import newly_read
 from spdist.transports.listening import Peer
 from spdist.transports.opening import transport_settings
 

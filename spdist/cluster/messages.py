@@ -195,7 +195,8 @@ class DeployRequested:
     """A user sent an app: new, or a new version of one that is there.
 
     Where it updates a running app, `update` names that, as no other update is named, and `ends` are those of the topics
-    that an instance newly reads: topic → partition → offset. See `spdist.planning.succession`. `user` is who sent it.
+    that an instance newly reads: topic → partition → offset. See `spdist.planning.updates.succession`. `user` is who
+    sent it.
     """
 
     deployment: AppVersion

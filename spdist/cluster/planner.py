@@ -28,9 +28,9 @@ from spdist.cluster.topics import stream_schemas
 from spdist.errors import PLANNER_BUSY, BusyError, PlanningError, SiddhiAppError, Span, SpdistError, error_of
 from spdist.extension import user_modules
 from spdist.language.types import Schema
-from spdist.planning.change import TopologyChange
 from spdist.planning.limits import UNLIMITED, AppLimits
 from spdist.planning.topology import Topology
+from spdist.planning.updates.change import TopologyChange
 
 __all__ = ["Planner", "PlannerSettings"]
 
@@ -138,7 +138,7 @@ class Planner:
         return _CHANGE.validate_json(self._answered(text, None, time_s, before))
 
     def flow(self, text: str) -> list[dict[str, Any]]:
-        """Return the edges between the elements of an app that is deployed; see `spdist.planning.flow.app_flow`."""
+        """Return the edges between the elements of an app that is deployed; see `planning.pictures.flow.app_flow`."""
         if _NOTEBOOK in user_modules():
             return flow_text(text, self._settings.scripts)
         edges: list[dict[str, Any]] = json.loads(

@@ -12,10 +12,10 @@ from typing import Any
 
 from spdist.cluster.messages import AppVersion, Desired
 from spdist.errors import SiddhiAppError, SpdistError
-from spdist.planning.change import TopologyChange
 from spdist.planning.limits import AppLimits
-from spdist.planning.succession import restored_origins
 from spdist.planning.topology import Topology
+from spdist.planning.updates.change import TopologyChange
+from spdist.planning.updates.succession import restored_origins
 
 __all__ = ["Plans", "checked_name", "flow_text", "free_name", "plan_text"]
 
@@ -74,11 +74,11 @@ def free_name(name: str) -> str:
 
 
 def flow_text(text: str, scripts: bool | None = None) -> list[dict[str, Any]]:
-    """Return the edges between the elements of an app; see `spdist.planning.flow.app_flow`, and `plan_text`."""
+    """Return the edges between the elements of an app; see `planning.pictures.flow.app_flow`, and `plan_text`."""
     from spdist.extension import catalog
     from spdist.language.checking.checker import check
     from spdist.language.parsing.parser import parse
-    from spdist.planning.flow import app_flow
+    from spdist.planning.pictures.flow import app_flow
 
     return app_flow(check(parse(text), catalog(scripts), text), text)
 

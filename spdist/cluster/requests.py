@@ -23,7 +23,7 @@ from spdist.transports.reading import ReadEvent
 
 if TYPE_CHECKING:
     from spdist.language.ast import SiddhiApp
-    from spdist.planning.change import TopologyChange
+    from spdist.planning.updates.change import TopologyChange
 
 __all__ = ["Deployed", "EventPage", "NodeAnswer"]
 
@@ -85,7 +85,7 @@ def deploy(text: str, replace: bool) -> Request[Deployed]:
     """Ask for an app to be stored and run."""
 
     def read(body: Json) -> Deployed:
-        from spdist.planning.change import TopologyChange
+        from spdist.planning.updates.change import TopologyChange
 
         return Deployed(body["name"], TopologyChange.from_dict(body["change"]) if "change" in body else None)
 

@@ -35,7 +35,7 @@ from spdist.cluster.members import LONGEST_ID
 from spdist.cluster.messages import AppVersion, Desired
 from spdist.config.datasources import DEFAULT_POOL, Datasource, Pool
 from spdist.errors import ClusterError, StaleTermError
-from spdist.planning.succession import stored_origins
+from spdist.planning.updates.succession import stored_origins
 
 __all__ = ["CoordinationStore", "ManagerRow", "StoredDeployment", "open_store"]
 
@@ -65,7 +65,7 @@ class StoredDeployment:
     created_ms, updated_ms : int
         First and last time it was written: ms since epoch, the database's clock.
     origins : dict
-        What `spdist.planning.succession.stored_origins` has kept of its instances.
+        What `spdist.planning.updates.succession.stored_origins` has kept of its instances.
     """
 
     name: str

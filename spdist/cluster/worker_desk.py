@@ -74,7 +74,7 @@ class WorkerAppService:
         return self._questions.ask(running[0], question.text)
 
     def elements(self, name: str) -> list[Json]:
-        """Return the edges between the elements of a group instance; see `spdist.planning.flow.app_flow`."""
+        """Return the edges between the elements of a group instance; see `spdist.planning.pictures.flow.app_flow`."""
         return _flow(self._supervisor().group(name).assignment.text)
 
     def statistics(self, is_active: bool | None) -> list[Json]:

@@ -1,7 +1,7 @@
 """The state of an app as bytes, and how an app of another text goes on from it.
 
-Values only. What has the same fingerprint (`spdist.planning.fingerprints`) keeps its state. All else has none in the
-new state, which is the sign to the app to begin it when it goes on: so a replay begins it at the same moment.
+Values only. What has the same fingerprint (`spdist.planning.updates.fingerprints`) keeps its state. All else has none
+in the new state, which is the sign to the app to begin it when it goes on: so a replay begins it at the same moment.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.codec import decode, encode, seal, unseal
-from spdist.planning.change import ElementChange
-from spdist.planning.fingerprints import compare_fingerprints, fingerprints
+from spdist.planning.updates.change import ElementChange
+from spdist.planning.updates.fingerprints import compare_fingerprints, fingerprints
 
 __all__ = ["carry_over", "read_state", "write_state"]
 

@@ -17,7 +17,7 @@ from spdist.engine.input_log import GivenEvent, InputLog, OnDemandWrite, Step
 from spdist.engine.local import LocalApp
 from spdist.engine.same import same_values
 from spdist.operators.base import Arrival, Row
-from spdist.planning.graph import QUERY, app_graph
+from spdist.planning.pictures.graph import QUERY, app_graph
 from spdist.planning.waits import waits
 from spdist.progress import ProgressLine
 

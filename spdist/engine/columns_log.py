@@ -19,7 +19,7 @@ from spdist.errors import MappingError, NotFoundError
 from spdist.history import clock_text
 from spdist.mapping.mappers import source_mapper
 from spdist.operators.base import Arrival, Row
-from spdist.planning.realtime import RealtimePlan
+from spdist.planning.columns.realtime import RealtimePlan
 
 __all__ = ["MessageLog", "ResultId", "TopicMessage", "columns_log"]
 

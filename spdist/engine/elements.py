@@ -119,7 +119,7 @@ class AppElements:
             query.start()
 
     def parts(self) -> dict[tuple[str, str], StatefulPart]:
-        """Return the queries and partitions by kind and key, see `spdist.planning.fingerprints.AppElement`."""
+        """Return the queries and partitions by kind and key, see `spdist.planning.updates.fingerprints.AppElement`."""
         queries = {("query", name): StatefulPart(q.snapshot, q.restore, q.start) for name, q in self._queries.items()}
         partitions = {
             ("partition", str(number)): StatefulPart(one.snapshot, one.restore)

@@ -106,7 +106,7 @@ class Endpoints:
         sink.number_from(self.put_out)
 
     def parts(self) -> dict[tuple[str, str], StatefulPart]:
-        """Return what is connected, by kind and key, see `spdist.planning.fingerprints.AppElement`."""
+        """Return what is connected, by kind and key, see `spdist.planning.updates.fingerprints.AppElement`."""
         sinks = {
             ("sink", str(number)): StatefulPart(sink.snapshot, sink.restore, partial(self._number_anew, sink))
             for number, sink in enumerate(self._sinks)

@@ -11,7 +11,7 @@ from spdist.history import Seen, clock_text, history_table
 from spdist.language.types import Schema
 from spdist.look import Shown, headline_html, table_html, table_text
 from spdist.operators.base import Row
-from spdist.planning.timeline import Bar, Dot, timeline
+from spdist.planning.pictures.timeline import Bar, Dot, timeline
 
 __all__ = ["TONES", "Came", "Cause", "EventPlace", "Evidence", "Interval", "StateBefore", "shown", "value_text"]
 

@@ -8,8 +8,8 @@ A live app goes by the clock on the wall, which tells the time of each batch, an
 patterns go by timestamps: one far in the future would keep all that is behind it waiting until then. It is refused
 likewise, only sooner.
 
-Apps that run as Spark Columns (`spdist.planning.realtime`) refuse none, and need not: they are whole apps without state
-and timers, in which nothing can be late, and what they write to Kafka has the time of its writing.
+Apps that run as Spark Columns (`spdist.planning.columns.realtime`) refuse none, and need not: they are whole apps
+without state and timers, in which nothing can be late, and what they write to Kafka has the time of its writing.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def make_stores(
 
 
 def parts_of(stores: Mapping[str, KeptStore]) -> dict[tuple[str, str], StatefulPart]:
-    """Return the stores of an app by kind and key, see `spdist.planning.fingerprints.AppElement`."""
+    """Return the stores of an app by kind and key, see `spdist.planning.updates.fingerprints.AppElement`."""
     kinds = (("window", NamedWindow), ("aggregation", Aggregation))
     found = {}
     for id, store in stores.items():

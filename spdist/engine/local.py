@@ -38,7 +38,7 @@ from spdist.operators.plans import ReceiveEvents
 from spdist.operators.stores import OutsideStores
 from spdist.operators.table import Table
 from spdist.operators.triggers import Triggers
-from spdist.planning.change import ElementChange
+from spdist.planning.updates.change import ElementChange
 from spdist.transports.delivery import Outbox
 from spdist.transports.in_memory import InMemoryBroker
 

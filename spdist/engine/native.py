@@ -1,4 +1,4 @@
-"""SiddhiQL expressions and stateless queries as Spark Columns, where `spdist.planning.native` finds nothing against it.
+"""SiddhiQL expressions and stateless queries as Spark Columns, where `columns.native` finds nothing against it.
 
 The rules are those of `spdist.operators.expression`: arithmetic with null is null; a comparison with null is false,
 except ``!=``, which is true; ``and``, ``or``, ``not`` take null as false. Where the engine's functions fail on an
@@ -31,7 +31,7 @@ from spdist.language.catalog import Catalog
 from spdist.language.checking.expressions import type_of
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Type, promote
-from spdist.planning.native import obstacle
+from spdist.planning.columns.native import obstacle
 
 __all__ = ["ExpressionPlace", "NativeWriter", "native_literal"]
 

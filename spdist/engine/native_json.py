@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from spdist.engine.native_values import SPARK_TYPES, converted, is_true, let
 from spdist.language.types import Schema, Type
 from spdist.mapping.bounds import MAX_BYTES
-from spdist.planning.realtime import JsonForm
+from spdist.planning.columns.realtime import JsonForm
 
 __all__ = ["field", "read_json", "write_json"]
 

@@ -18,7 +18,7 @@ from spdist.engine.native_json import write_json
 from spdist.engine.native_values import SPARK_TYPES, is_true
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedQuery
-from spdist.planning.realtime import KafkaOutput, RealtimePlan
+from spdist.planning.columns.realtime import KafkaOutput, RealtimePlan
 
 __all__ = ["ChunkDelivery"]
 

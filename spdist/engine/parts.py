@@ -13,7 +13,7 @@ from typing import Any
 from spdist.errors import StateError
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import VirtualClock
-from spdist.planning.fingerprints import app_elements, compare_fingerprints
+from spdist.planning.updates.fingerprints import app_elements, compare_fingerprints
 
 __all__ = ["AppParts", "StatefulPart"]
 
@@ -27,7 +27,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class StatefulPart:
-    """What keeps its state as a whole (`spdist.planning.fingerprints.AppElement`), at work.
+    """What keeps its state as a whole (`spdist.planning.updates.fingerprints.AppElement`), at work.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from spdist.engine.native_json import read_json
 from spdist.engine.native_queries import ChunkDelivery
 from spdist.engine.session import SparkHost
 from spdist.errors import EngineError
-from spdist.planning.realtime import KafkaSourceInput, RealtimePlan
+from spdist.planning.columns.realtime import KafkaSourceInput, RealtimePlan
 from spdist.transports.delivery import ID_HEADER
 from spdist.transports.kafka_options import app_properties
 from spdist.transports.options import Options

@@ -15,7 +15,7 @@ from spdist.language import ast
 from spdist.language.checking.scope import undefined
 from spdist.look import Shown, headline_html, number_of, table_html, table_text
 from spdist.operators.base import Row
-from spdist.planning.graph import app_graph
+from spdist.planning.pictures.graph import app_graph
 from spdist.progress import ProgressLine
 
 __all__ = ["Moment", "Stepper"]

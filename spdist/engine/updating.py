@@ -16,10 +16,10 @@ from spdist.engine.rescale import rescale
 from spdist.engine.state import Positions
 from spdist.errors import StateError
 from spdist.operators.codec import decode, encode
-from spdist.planning.change import ElementChange
 from spdist.planning.compiled import CompiledInstance
-from spdist.planning.fingerprints import compare_fingerprints, fingerprints
 from spdist.planning.topology import Assignment
+from spdist.planning.updates.change import ElementChange
+from spdist.planning.updates.fingerprints import compare_fingerprints, fingerprints
 from spdist.transports.base import NO_CLOCK
 
 __all__ = ["positions_of", "update"]

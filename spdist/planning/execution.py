@@ -17,10 +17,10 @@ from spdist.language.checking.checked import CheckedApp, CheckedPartition, Check
 from spdist.language.checking.expressions import uses_aggregator
 from spdist.language.format import format_node
 from spdist.look import Shown, headline_html, note_html, number_of, table_html
-from spdist.planning.native import Obstacle
-from spdist.planning.realtime import realtime_plan
+from spdist.planning.columns.native import Obstacle
+from spdist.planning.columns.realtime import realtime_plan
+from spdist.planning.columns.stateless import query_obstacle
 from spdist.planning.sharding import sharding
-from spdist.planning.stateless import query_obstacle
 
 __all__ = ["Explanation", "Mode", "QueryExplanation", "explanation"]
 

@@ -12,12 +12,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from spdist.look import Shown, number_of
-from spdist.planning.origin import FIRST, Origin
+from spdist.planning.updates.origin import FIRST, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spdist.planning.change import TopologyChange
+    from spdist.planning.updates.change import TopologyChange
 
 
 class Strategy(Enum):

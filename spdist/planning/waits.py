@@ -11,7 +11,7 @@ from spdist.language.checking.checked import CheckedApp, CheckedQuery
 from spdist.language.checking.scope import pattern_elements
 from spdist.language.format import format_node
 from spdist.language.format_expressions import format_call
-from spdist.planning.graph import QUERY
+from spdist.planning.pictures.graph import QUERY
 
 __all__ = ["Wait", "waits"]
 
@@ -52,7 +52,7 @@ def waits(checked: CheckedApp, among: Collection[str]) -> tuple[Wait, ...]:
     checked : CheckedApp
         The app.
     among : collection of str
-        Nodes of its graph (`spdist.planning.graph.AppGraph.upstream`).
+        Nodes of its graph (`spdist.planning.pictures.graph.AppGraph.upstream`).
     """
     inside = [query for partition in checked.partitions for query in partition.queries]
     found = [

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from spdist.engine.places import ObjectPlace
 from spdist.engine.state import Positions
 from spdist.errors import EngineError, SpdistError
-from spdist.planning.realtime import RealtimePlan
+from spdist.planning.columns.realtime import RealtimePlan
 from spdist.planning.topology import Assignment
 from spdist.runtime.group import GroupRuntime, wait_until
 from spdist.runtime.group_status import GroupState, InstanceStatus

@@ -20,9 +20,9 @@ from spdist.engine.layout import assignment_hash, kept_assignment, write_assignm
 from spdist.engine.places import Place, names_in, sync_directory
 from spdist.engine.state import Positions, state_directory
 from spdist.errors import EngineError, StateError
+from spdist.planning.columns.native import Obstacle
+from spdist.planning.columns.realtime import RealtimePlan, realtime_plan
 from spdist.planning.compiled import CompiledInstance
-from spdist.planning.native import Obstacle
-from spdist.planning.realtime import RealtimePlan, realtime_plan
 from spdist.planning.topology import Assignment
 from spdist.runtime.kafka_inputs import KafkaReads, kafka_inputs, user_sources
 from spdist.runtime.shard_states import InstanceState

@@ -34,13 +34,13 @@ from spdist.engine.places import Place
 from spdist.engine.state import Positions, Segment, later, state_directory
 from spdist.errors import FencedError, SiddhiAppError, StateError
 from spdist.planning.compiled import CompiledInstance
-from spdist.planning.origin import Begin
 from spdist.planning.topology import AssignedInput, Assignment
+from spdist.planning.updates.origin import Begin
 
 if TYPE_CHECKING:
     from spdist.engine.query import QuerySettings
     from spdist.engine.shards import ShardSettings
-    from spdist.planning.change import ElementChange
+    from spdist.planning.updates.change import ElementChange
     from spdist.transports.base import Record
 
     #: Returns some records of a topic partition from an offset on.
@@ -117,7 +117,8 @@ class InstanceState:
     def begun(self) -> Positions:
         """Return where the instance goes on, and where one begins that an update has brought.
 
-        See `spdist.planning.succession`.         Whoever it follows in a partition adds nothing to its state any more.
+        See `spdist.planning.updates.succession`.         Whoever it follows in a partition adds nothing to its state
+        any more.
 
         Raises
         ------

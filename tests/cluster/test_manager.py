@@ -29,7 +29,7 @@ from spdist.errors import (
     StaleTermError,
     StoreUnavailableError,
 )
-from spdist.planning.origin import FIRST, Begin, Origin
+from spdist.planning.updates.origin import FIRST, Begin, Origin
 from spdist.transports.base import Record
 from spdist.transports.log import LogTransport
 from tests.cluster.databases import CHOSEN, SERVERS

@@ -21,9 +21,9 @@ from spdist.cluster.election import ElectionTiming, LeaderRow
 from spdist.cluster.messages import AppVersion, Desired
 from spdist.cluster.store import CoordinationStore
 from spdist.errors import ClusterError, StaleTermError, StoreUnavailableError
-from spdist.planning.origin import FIRST, Begin, Origin
-from spdist.planning.succession import restored_origins
 from spdist.planning.topology import Assignment
+from spdist.planning.updates.origin import FIRST, Begin, Origin
+from spdist.planning.updates.succession import restored_origins
 from tests.cluster.databases import KINDS, SERVERS
 
 Open = Callable[..., CoordinationStore]

@@ -12,7 +12,7 @@ from spdist.extension import catalog
 from spdist.facade import check
 from spdist.language.checking.checker import check as check_tree
 from spdist.language.parsing.parser import parse
-from spdist.planning.realtime import RealtimePlan, realtime_plan
+from spdist.planning.columns.realtime import RealtimePlan, realtime_plan
 from spdist.transports.in_memory import InMemoryBroker
 
 SOURCE = (

@@ -23,7 +23,7 @@ from spdist.language.checking.scope import Scope, Source
 from spdist.language.format import format_node
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
-from spdist.planning.native import NATIVE, obstacle
+from spdist.planning.columns.native import NATIVE, obstacle
 from tests.properties.native_expressions import ATTRIBUTES, expressions, rows
 from tests.runtime.host_settings import settings_in
 

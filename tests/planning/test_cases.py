@@ -20,7 +20,7 @@ from spdist.language.format import format_app
 from spdist.language.parsing.parser import parse
 from spdist.planning.channels import check_channels
 from spdist.planning.groups import plan
-from spdist.planning.listing import listed_error
+from spdist.planning.pictures.listing import listed_error
 from spdist.planning.topology import Topology
 
 CASES = Path(__file__).parent / "cases"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from spdist.planning.change import TopologyChange
 from spdist.planning.topology import Topology
+from spdist.planning.updates.change import TopologyChange
 
 Planned = Callable[[str], Topology]
 CLEAN = "@dist(execGroup='clean') from S[v > 1] select k, v insert into Mid;"

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from spdist.look import STATE_COLOURS
-from spdist.planning.drawing import to_html, to_svg, to_text
+from spdist.planning.pictures.drawing import to_html, to_svg, to_text
 from spdist.planning.topology import Topology
 
 SVG = "{http://www.w3.org/2000/svg}"

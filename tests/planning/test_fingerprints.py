@@ -8,7 +8,7 @@ from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.planning.fingerprints import app_elements, compare_elements, fingerprints
+from spdist.planning.updates.fingerprints import app_elements, compare_elements, fingerprints
 
 HEAD = "define stream S (k string, v int); define stream R (k string, v int);\n"
 SUM = "@info(name='sum') from S#window.length(3) select sum(v) as n insert into Sums;"

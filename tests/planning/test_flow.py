@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spdist.facade import check
-from spdist.planning.flow import app_flow
+from spdist.planning.pictures.flow import app_flow
 
 TEXT = """@app:name('A')
 define stream S (k string, v int);

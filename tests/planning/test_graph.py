@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import spdist
 from spdist.__main__ import app
-from spdist.planning.graph import Link
+from spdist.planning.pictures.graph import Link
 
 APP = """
 @app:name('Parking')

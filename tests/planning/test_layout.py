@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.planning.layout import Arrow, Box, lay_out
+from spdist.planning.pictures.layout import Arrow, Box, lay_out
 
 
 @st.composite

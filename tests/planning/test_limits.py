@@ -16,9 +16,9 @@ from spdist.language.checking.checker import check
 from spdist.language.format import format_app
 from spdist.language.parsing.parser import parse
 from spdist.planning.execution import explanation
-from spdist.planning.graph import app_graph
 from spdist.planning.groups import plan
 from spdist.planning.limits import UNLIMITED, AppLimits
+from spdist.planning.pictures.graph import app_graph
 
 HEAD = "@app:name('A')\ndefine stream S (v int, k int);\n"
 

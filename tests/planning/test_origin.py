@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spdist.planning.origin import Begin
-from spdist.planning.succession import newly_read, restored_origins, stored_origins, with_origins
 from spdist.planning.topology import Assignment, Topology
+from spdist.planning.updates.origin import Begin
+from spdist.planning.updates.succession import newly_read, restored_origins, stored_origins, with_origins
 
 Planned = Callable[[str], Topology]
 CLEAN = "@dist(execGroup='clean') from S[v > 1] select k, v insert into Mid;"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import spdist
-from spdist.planning.graph import app_graph
+from spdist.planning.pictures.graph import app_graph
 from spdist.planning.waits import Wait, waits
 
 HEAD = "define stream A (v int, at long); define stream B (v int); define window W (v int) timeBatch(3 sec); "

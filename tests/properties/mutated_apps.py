@@ -27,8 +27,8 @@ from spdist.language.format import format_app
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Type
 from spdist.planning.execution import explanation
-from spdist.planning.graph import app_graph
 from spdist.planning.groups import plan
+from spdist.planning.pictures.graph import app_graph
 
 __all__ = ["Defect", "Hang", "damaged", "trial"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from spdist.errors import FencedError
-from spdist.planning.origin import Begin, Origin
 from spdist.planning.topology import Assignment
+from spdist.planning.updates.origin import Begin, Origin
 from spdist.runtime.shard_states import InstanceState
 from spdist.transports.base import Record
 from spdist.transports.events import Events

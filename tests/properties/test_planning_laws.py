@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from spdist.errors import PlanningError, UnsupportedFeatureError
 from spdist.language.format import format_app
 from spdist.language.parsing.parser import parse
-from spdist.planning.drawing import to_svg, to_text
 from spdist.planning.groups import plan
+from spdist.planning.pictures.drawing import to_svg, to_text
 from spdist.planning.topology import Strategy, Topology
 
 STREAMS = [f"S{i}" for i in range(5)]

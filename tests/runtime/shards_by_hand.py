@@ -18,8 +18,8 @@ from spdist.engine.state import state_directory
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.compiled import CompiledInstance
-from spdist.planning.graph import app_graph
 from spdist.planning.groups import plan
+from spdist.planning.pictures.graph import app_graph
 from spdist.planning.topology import Assignment, Topology, shard_names
 from spdist.runtime.commanded import commanded
 from spdist.runtime.kept_inputs import KeptInputs, kept_inputs, read_files, stored

@@ -14,7 +14,7 @@ from spdist.panels.group_rows import GroupRow
 from spdist.panels.topology import DrawnApp, TopologyPanel, read_topology
 from spdist.panels.trends import Figures, Point
 from spdist.panels.watch import watch_of
-from spdist.planning.drawing import to_svg
+from spdist.planning.pictures.drawing import to_svg
 from tests.widgets.fake_cluster import TEXT, FakeCluster
 from tests.widgets.statuses import group
 

@@ -8,7 +8,7 @@ from spdist.language.checking.checked import CheckedApp, CheckedQuery
 from spdist.language.checking.expressions import uses_aggregator
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
-from spdist.planning.native import Obstacle, obstacle
+from spdist.planning.columns.native import Obstacle, obstacle
 
 __all__ = ["query_obstacle"]
 

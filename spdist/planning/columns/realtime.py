@@ -13,8 +13,8 @@ from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedApp, CheckedQuery
 from spdist.language.types import Schema, Type
-from spdist.planning.native import Obstacle
-from spdist.planning.stateless import query_obstacle
+from spdist.planning.columns.native import Obstacle
+from spdist.planning.columns.stateless import query_obstacle
 
 __all__ = ["JsonForm", "KafkaOutput", "KafkaSourceInput", "RealtimePlan", "realtime_plan"]
 

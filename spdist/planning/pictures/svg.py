@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from spdist.planning.layout import GraphLayout
+from spdist.planning.pictures.layout import GraphLayout
 
 __all__ = ["CHARACTER", "SMALL", "arrow", "curve", "picture", "text"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from html import escape
 
 from spdist.history import clock_text
-from spdist.planning import svg
-from spdist.planning.layout import GraphLayout
+from spdist.planning.pictures import svg
+from spdist.planning.pictures.layout import GraphLayout
 
 __all__ = ["Bar", "Dot", "timeline"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from html import escape
 
 from spdist.look import STATE_COLOURS, details_html, headline_html, number_of
-from spdist.planning import svg
-from spdist.planning.layout import Arrow, Box, GraphLayout, lay_out
+from spdist.planning.pictures import svg
+from spdist.planning.pictures.layout import Arrow, Box, GraphLayout, lay_out
 from spdist.planning.topology import ExecutionGroup, GroupInput, Kind, Publishing, Strategy, Topic, Topology
 
 __all__ = ["to_html", "to_svg", "to_text"]

@@ -1,4 +1,4 @@
-"""Where an instance begins, as an update of its app has decided it (`spdist.planning.succession`). Values only."""
+"""Where an instance begins, as an update of its app has decided it (`planning.updates.succession`). Values only."""
 
 from __future__ import annotations
 

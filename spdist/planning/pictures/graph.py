@@ -10,8 +10,8 @@ from typing import Any, Literal
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp, CheckedQuery
 from spdist.look import Shown, number_of
-from spdist.planning import svg
-from spdist.planning.layout import Arrow, Box, lay_out
+from spdist.planning.pictures import svg
+from spdist.planning.pictures.layout import Arrow, Box, lay_out
 
 __all__ = ["QUERY", "AppGraph", "GraphNode", "Link", "app_graph"]
 

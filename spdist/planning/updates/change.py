@@ -24,7 +24,7 @@ class ElementChange:
     Parameters
     ----------
     id, kind, label : str
-        See `spdist.planning.fingerprints.AppElement`.
+        See `spdist.planning.updates.fingerprints.AppElement`.
     outcome : str
         ``keeps`` its state; ``starts empty`` where the old one ended; ``new``: was not there; ``removed``, with its
         state.

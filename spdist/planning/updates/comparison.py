@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spdist.planning.change import ElementChanges, TopologyChange
 from spdist.planning.compiled import checked_text
-from spdist.planning.fingerprints import compare_elements
 from spdist.planning.topology import ExecutionGroup, Topology
+from spdist.planning.updates.change import ElementChanges, TopologyChange
+from spdist.planning.updates.fingerprints import compare_elements
 
 __all__ = ["compare"]
 
@@ -15,8 +15,8 @@ __all__ = ["compare"]
 def compare(before: Topology, after: Topology) -> TopologyChange:
     """Return what becomes of `before` when `after` replaces it.
 
-    Elements keep their state where their fingerprints are the same (`spdist.planning.fingerprints`) and their group
-    goes on, in as many instances: with another number of them keys are spread in another way.
+    Elements keep their state where their fingerprints are the same (`spdist.planning.updates.fingerprints`) and their
+    group goes on, in as many instances: with another number of them keys are spread in another way.
     """
     old = {group.name: group for group in before.groups}
     new = {group.name: group for group in after.groups}

@@ -24,8 +24,8 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.format import format_node
 from spdist.language.types import Schema
-from spdist.planning.change import ElementChange, ElementKind, Outcome
 from spdist.planning.receivers import without
+from spdist.planning.updates.change import ElementChange, ElementKind, Outcome
 
 __all__ = [
     "AppElement",

@@ -20,8 +20,8 @@ from typing import Any
 
 from spdist.language.ast import StreamDefinition
 from spdist.planning.compiled import tree_of
-from spdist.planning.origin import FIRST, Begin, Origin
 from spdist.planning.topology import AssignedInput, Assignment
+from spdist.planning.updates.origin import FIRST, Begin, Origin
 
 __all__ = ["Ends", "newly_read", "restored_origins", "stored_origins", "with_origins"]
 

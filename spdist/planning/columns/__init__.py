@@ -1,0 +1,1 @@
+"""What of an app Spark may compute as Columns."""

@@ -1,0 +1,1 @@
+"""Topologies and apps as pictures: text, SVG and HTML."""

@@ -1,0 +1,1 @@
+"""What becomes of a running app when another version of it is deployed."""
