@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spdist.planning.pictures.graph import AppGraph
     from spdist.planning.topology import Topology
     from spdist.result import Result
-    from spdist.transports.tls import CertificateFiles
+    from spdist.transports.sockets.tls import CertificateFiles
 
 __all__ = [
     "check",

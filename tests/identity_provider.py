@@ -22,7 +22,7 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 from spdist.services.maven import cache_directory
-from spdist.transports.tls import Certificate
+from spdist.transports.sockets.tls import Certificate
 
 #: The models of SCIM are those that this canaille was written for: it fails with newer ones.
 _PACKAGES = ["canaille[front,oidc,scim]==0.3.6", "scim2-models>=0.6.12,<0.7", "flask>=3.1,<4", "werkzeug>=3.1,<4"]

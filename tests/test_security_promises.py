@@ -16,7 +16,7 @@ from spdist.config.allowed import Allowed, allowed_of
 from spdist.config.alone import load_alone
 from spdist.errors import AppValidationError, SiddhiAppError
 from spdist.runtime.alone import prepare
-from spdist.transports.kafka_options import app_properties
+from spdist.transports.kafka.options import app_properties
 from spdist.transports.options import Options
 
 GUIDES = Path(__file__).parents[1] / "docs/guides"
@@ -128,7 +128,7 @@ def test_every_socket_of_ours_gets_its_tls_in_one_place() -> None:
     )
     root = Path(spdist.__file__).parent
     found = {str(one.relative_to(root)) for one in root.rglob("*.py") if makers.search(one.read_text())}
-    assert found == {"transports/tls.py"}
+    assert found == {"transports/sockets/tls.py"}
 
 
 def test_the_context_that_kafkas_client_makes_has_the_same_minimum() -> None:

@@ -19,7 +19,7 @@ from spdist.cluster.sessions import Session, Tokens, TokenSessions
 from spdist.cluster.user_file import UserFile, read_users
 from spdist.config import Config
 from spdist.errors import ConfigError, TransportError
-from spdist.transports.logins import Logins
+from spdist.transports.sockets.logins import Logins
 
 if TYPE_CHECKING:
     from spdist.cluster.identity import Identity

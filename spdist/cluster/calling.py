@@ -16,7 +16,7 @@ from spdist.cluster.asking import Managers, Reply, Request, Round, UnreachableNo
 from spdist.cluster.requests import NodeAnswer, answer_of
 from spdist.errors import ClusterError, SpdistError
 from spdist.look import Shown, table_html
-from spdist.transports.tls import CertificateFiles, client_context, refusal_hint
+from spdist.transports.sockets.tls import CertificateFiles, client_context, refusal_hint
 
 __all__ = [
     "TIMEOUT_S",

@@ -29,7 +29,7 @@ from spdist.errors import SpdistError
 from spdist.look import bytes_text, duration_text
 from spdist.services.java import OLDEST_JAVA, find_java, java_version
 from spdist.transports.opening import open_transport, transport_settings
-from spdist.transports.tls import certificate_of, server_context
+from spdist.transports.sockets.tls import certificate_of, server_context
 
 __all__ = ["Finding", "FindingLevel", "check_machine", "check_node"]
 

@@ -28,7 +28,7 @@ from spdist.cluster.client import FOLLOW_S, LOOK_S, PAGE
 from spdist.cluster.handle import gone, reached
 from spdist.cluster.overview import AppStatus, ClusterStatus
 from spdist.errors import SiddhiAppError
-from spdist.transports.tls import CertificateFiles
+from spdist.transports.sockets.tls import CertificateFiles
 
 if TYPE_CHECKING:
     from spdist.cluster.feeding import AsyncRemoteFeed

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from spdist.cluster.figures import ClusterFigures
 from spdist.cluster.messages import GroupPhase, GroupReport
 from spdist.errors import EngineError, TransportError
-from spdist.transports.listening import Listener
+from spdist.transports.sockets.listening import Listener
 
 __all__ = ["CONTENT_TYPE", "manager_text", "prometheus_text", "serve_metrics"]
 

@@ -27,7 +27,7 @@ from spdist.cluster.timing import LOST_RETRY_MS
 from spdist.cluster.wire import HeartbeatAnswer, HeartbeatRequest, Leader, LeaderClaim, OrderMessage, parse_message
 from spdist.config import Config
 from spdist.errors import ClusterError, UnauthorizedError
-from spdist.transports.tls import certificate_of
+from spdist.transports.sockets.tls import certificate_of
 
 __all__ = ["LeaderLink", "jittered"]
 

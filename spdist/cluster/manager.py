@@ -62,8 +62,8 @@ from spdist.packages import use_packages
 from spdist.planning.limits import AppLimits
 from spdist.planning.topology import Topology
 from spdist.planning.updates.succession import newly_read
-from spdist.transports.listening import Peer
 from spdist.transports.opening import transport_settings
+from spdist.transports.sockets.listening import Peer
 
 __all__ = ["DeployOutcome", "Manager"]
 

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 from spdist.cluster.messages import ProbeWorker, WorkerGone
-from spdist.transports.listening import Peer
+from spdist.transports.sockets.listening import Peer
 
 __all__ = ["Prober", "is_refused"]
 

@@ -22,7 +22,7 @@ from spdist.cluster.claims import Keys, RefusedToken, UnknownKey, key_set, signe
 from spdist.cluster.scim import ACCEPT, ListedUser, read_page, told_by, users_query
 from spdist.config import Secret
 from spdist.config.external import is_safe_url
-from spdist.transports.tls import client_context, refusal_hint
+from spdist.transports.sockets.tls import client_context, refusal_hint
 
 __all__ = ["Provider", "ProviderAccess", "ProviderAway", "ProviderEndpoints", "endpoints_of", "random_text"]
 

@@ -1,8 +1,8 @@
 """Values of events as JSON, both ways and exactly: what `POST` and `GET` of a stream's events carry. Pure.
 
 A value of a plain type is the JSON value of that type; what JSON has no number for is one of the texts ``NaN``,
-``Infinity`` and ``-Infinity``. An ``object`` is written as between groups (`spdist.transports.payload`): plain values
-and lists as they are, others with a tag, such as ``{"d": [[key, value]]}`` for a dictionary.
+``Infinity`` and ``-Infinity``. An ``object`` is written as between groups (`spdist.transports.payloads.payload`): plain
+values and lists as they are, others with a tag, such as ``{"d": [[key, value]]}`` for a dictionary.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _to_json(value: Any) -> Any:
     if type(value) is float:
         return value if math.isfinite(value) else _name(value)
     # What packs objects loads pandas, which a manager or a client does not need before it meets one.
-    from spdist.transports.payload import pack_value
+    from spdist.transports.payloads.payload import pack_value
 
     return _numbered(json.loads(pack_value(value)))
 
@@ -86,7 +86,7 @@ def _from_json(kind: Type, value: Any) -> Any:
         return _NO_NUMBERS.get(value, value)
     if not isinstance(value, list | dict):
         return value
-    from spdist.transports.payload import unpack_value
+    from spdist.transports.payloads.payload import unpack_value
 
     try:
         return unpack_value(json.dumps(_real(value)))

@@ -19,7 +19,7 @@ from spdist.config import Config
 from spdist.config.allowed import allowed_of
 from spdist.errors import SpdistError
 from spdist.planning.topology import Assignment
-from spdist.transports.connections import limits_of
+from spdist.transports.sockets.connections import limits_of
 
 if TYPE_CHECKING:
     from spdist.connectors.http.addresses import HttpAddress

@@ -125,7 +125,7 @@ class StreamAccess:
         ClusterError
             The stream stays inside its group, or `after` is no cursor of it.
         """
-        from spdist.transports.payload import Payload
+        from spdist.transports.payloads.payload import Payload
         from spdist.transports.reading import PartitionPosition, TopicReader
 
         schema = self._schema(text, stream)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from spdist.cluster.private_files import alone, read_private, write_private
 from spdist.errors import ConfigError
-from spdist.transports.logins import is_hash
+from spdist.transports.sockets.logins import is_hash
 
 __all__ = ["StoredUser", "UserFile", "change_users", "read_users", "wrong_name"]
 

@@ -160,7 +160,7 @@ def _client(
 ) -> ClusterClient:
     from spdist.cluster.client import ClusterClient
     from spdist.cluster.stored_login import Credential, credential
-    from spdist.transports.tls import Certificate
+    from spdist.transports.sockets.tls import Certificate
 
     managers = _managers(url)
     with _rightly_given():  # before a password is asked for

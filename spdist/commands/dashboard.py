@@ -43,7 +43,7 @@ def dashboard(
         from spdist.dashboard.server import DashboardSettings, serve_dashboard
     except ImportError as error:
         raise ConfigError(f"the dashboard needs Voila: {error}", hint="pip install 'spdist[dashboard]'") from error
-    from spdist.transports.tls import Certificate
+    from spdist.transports.sockets.tls import Certificate
 
     if tls_key_file is not None and tls_cert_file is None:
         raise typer.BadParameter("a key is of a certificate: give --tls-cert-file, too", param_hint="--tls-key-file")

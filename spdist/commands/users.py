@@ -33,7 +33,7 @@ def add(name: Name, conf: Conf, roles: Roles = "viewer") -> None:
     """Add a user; nodes that run know of it with the next request. The password is asked for, or read from stdin."""
     from spdist.cluster.user_file import StoredUser, change_users, wrong_name
     from spdist.config import known_roles
-    from spdist.transports.logins import hashed
+    from spdist.transports.sockets.logins import hashed
 
     with explained():
         config, file = _settings(conf)
@@ -86,7 +86,7 @@ def remove(name: Name, conf: Conf) -> None:
 def passwd(name: Name, conf: Conf) -> None:
     """Give a user another password; the old one, and all tokens, end with the next request."""
     from spdist.cluster.user_file import change_users, read_users
-    from spdist.transports.logins import hashed
+    from spdist.transports.sockets.logins import hashed
 
     with explained():
         config, file = _settings(conf)

@@ -94,8 +94,8 @@ class ListenerSettings:
 
     Certificate and key are PEM files, or in a key store of Java (`spdist.config.key_stores`). This node shows them
     where another one asks, too, as this one does of whoever connects by `ssl_verify_client`. The limits hold for the
-    HTTP sources of apps on the node, too; `spdist.transports.connections.ConnectionLimits` explains them. WSO2 waits
-    for two minutes where `idle_timeout_ms` is 30 s.
+    HTTP sources of apps on the node, too; `spdist.transports.sockets.connections.ConnectionLimits` explains them. WSO2
+    waits for two minutes where `idle_timeout_ms` is 30 s.
     """
 
     host: str = setting("host", host)

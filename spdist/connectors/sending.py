@@ -26,7 +26,7 @@ from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.delivery import EVENT_BITS, KEPT_ERRORS, Deliveries, Delivery, Outgoing
 from spdist.transports.errors import append_error, error_entry
 from spdist.transports.events import EventList
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from spdist.transports.rejects import fault_topic
 
 __all__ = ["ErrorsSink", "SendError", "Sink", "SinkContext", "Sinks", "open_sink"]

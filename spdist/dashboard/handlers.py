@@ -21,8 +21,8 @@ from spdist.dashboard.kernels import SessionUsers
 from spdist.dashboard.sessions import UserSessions
 from spdist.dashboard.upstream import Upstream
 from spdist.errors import ClusterUnreachableError, SpdistError, UnauthorizedError
-from spdist.transports.guesses import GuessingQueue, TooManyGuesses
-from spdist.transports.logins import WrongLogins
+from spdist.transports.sockets.guesses import GuessingQueue, TooManyGuesses
+from spdist.transports.sockets.logins import WrongLogins
 
 __all__ = ["PAGES", "routes"]
 

@@ -27,7 +27,7 @@ from spdist.dashboard.kernels import ALLOWED_MESSAGES, OwnKernels, OwnPython, Se
 from spdist.dashboard.sessions import UserSessions
 from spdist.dashboard.upstream import Upstream
 from spdist.errors import ConfigError, TransportError
-from spdist.transports.tls import Certificate, server_context
+from spdist.transports.sockets.tls import Certificate, server_context
 
 __all__ = ["DashboardSettings", "serve_dashboard"]
 

@@ -12,7 +12,7 @@ from spdist.cluster.calling import Caller
 from spdist.cluster.client import ClusterClient
 from spdist.cluster.wire_errors import read_error
 from spdist.errors import ClusterError, ClusterUnreachableError, SpdistError, UnauthorizedError
-from spdist.transports.tls import Certificate
+from spdist.transports.sockets.tls import Certificate
 
 __all__ = ["Upstream"]
 

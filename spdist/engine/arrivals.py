@@ -17,7 +17,7 @@ from spdist.engine.packing import Mapped, Messages
 from spdist.engine.source import control_record, is_control, read_control, read_rejected
 from spdist.engine.state import Positions
 from spdist.transports.base import Record
-from spdist.transports.headers import outsiders_record, read_numbers
+from spdist.transports.payloads.headers import outsiders_record, read_numbers
 
 __all__ = ["Arrivals"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.base import Record
+from spdist.transports.payloads.arrow_bytes import arrow_bytes
 
 __all__ = [
     "HEADERS_DDL",

@@ -23,8 +23,8 @@ from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record, Repeats
 from spdist.transports.commands import COMMANDS
 from spdist.transports.events import Events
-from spdist.transports.outside import is_marked
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.outside import is_marked
+from spdist.transports.payloads.payload import Payload
 from spdist.transports.undone import UndoneRecords
 
 __all__ = ["Intake"]

@@ -26,7 +26,7 @@ from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import COMMANDS
 from spdist.transports.delivery import Outgoing
 from spdist.transports.events import TIMER
-from spdist.transports.paths import child
+from spdist.transports.payloads.paths import child
 
 __all__ = ["ISLAND_FORMAT", "App", "Island", "Output"]
 

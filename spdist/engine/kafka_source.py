@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from spdist.engine.columns import HEADERS_DDL, WIDE_DDL
 from spdist.engine.state import Positions
-from spdist.transports.kafka_options import KafkaSettings, spark_options
+from spdist.transports.kafka.options import KafkaSettings, spark_options
 
 __all__ = ["KafkaReading", "kafka_records"]
 

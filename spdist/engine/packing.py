@@ -25,8 +25,8 @@ from spdist.operators.base import Row
 from spdist.transports.base import Record
 from spdist.transports.events import EventList, Events
 from spdist.transports.inlet import NUMBERS_EACH
-from spdist.transports.paths import child
-from spdist.transports.payload import Payload, payload_columns, since
+from spdist.transports.payloads.paths import child
+from spdist.transports.payloads.payload import Payload, payload_columns, since
 from spdist.transports.rejects import Rejects
 
 __all__ = ["MOST_EVENTS", "Mapped", "Messages", "by_time", "cut"]

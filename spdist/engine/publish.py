@@ -18,7 +18,7 @@ from spdist.planning.topology import AssignedOutput, Publishing, Strategy
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import ANSWERS
 from spdist.transports.events import EventList, Events
-from spdist.transports.payload import Payload, pack_value, unpack_value
+from spdist.transports.payloads.payload import Payload, pack_value, unpack_value
 from spdist.transports.routing import key_partition, key_text
 
 __all__ = ["Publisher"]

@@ -9,7 +9,7 @@ from spdist.config.allowed import Allowed
 from spdist.engine.idle import passes_time
 from spdist.engine.shards import ShardSettings, lowest_positions
 from spdist.engine.source import SourceSettings
-from spdist.transports.kafka_options import KafkaSettings
+from spdist.transports.kafka.options import KafkaSettings
 
 __all__ = ["KafkaInput", "QuerySettings"]
 

@@ -25,7 +25,7 @@ from spdist.engine.session import SparkHost
 from spdist.errors import EngineError
 from spdist.planning.columns.realtime import KafkaSourceInput, RealtimePlan
 from spdist.transports.delivery import ID_HEADER
-from spdist.transports.kafka_options import app_properties
+from spdist.transports.kafka.options import app_properties
 from spdist.transports.options import Options
 
 __all__ = [

@@ -30,7 +30,7 @@ from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import SCHEMAS, read_command
 from spdist.transports.events import TIMER, Events
-from spdist.transports.payload import PLACE
+from spdist.transports.payloads.payload import PLACE
 
 __all__ = ["ShardLog", "shard_log"]
 

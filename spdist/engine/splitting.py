@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from spdist.language.types import Schema
 from spdist.mapping.rejected import RejectCounter
-from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.base import Record
-from spdist.transports.payload import PLACE, Payload, column_values
+from spdist.transports.payloads.arrow_bytes import arrow_bytes
+from spdist.transports.payloads.payload import PLACE, Payload, column_values
 from spdist.transports.routing import key_text
 
 __all__ = ["Splitter", "shard_of", "shards_of"]

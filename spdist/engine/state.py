@@ -47,8 +47,8 @@ from spdist.engine.cuts import Cut
 from spdist.engine.places import ObjectPlace, Place, create_file, names_in, place_of, remove_tree, replace_file, tags_in
 from spdist.errors import FencedError, StateError
 from spdist.operators.codec import seal, unseal
-from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.base import Record
+from spdist.transports.payloads.arrow_bytes import arrow_bytes
 from spdist.transports.undone import Undone
 
 __all__ = [

@@ -19,7 +19,7 @@ from spdist.engine.publish import OutputEvents
 from spdist.operators.base import Arrival, Row
 from spdist.operators.junction import NO_TIMER, Pick, StreamPart
 from spdist.transports.events import TIMER, Events
-from spdist.transports.paths import child, sort_key
+from spdist.transports.payloads.paths import child, sort_key
 
 __all__ = ["NO_EVENTS", "Around", "Key", "Run", "RunsApp", "TimerOutputs", "as_run"]
 

@@ -14,7 +14,7 @@ import tenacity
 
 from spdist.jobs.runs import JobRun
 from spdist.jobs.settings import Job
-from spdist.transports.tls import client_context
+from spdist.transports.sockets.tls import client_context
 
 __all__ = ["post_failure"]
 

@@ -18,7 +18,7 @@ from spdist.planning.topology import shard_names
 from spdist.replay.files import CaseLine, read_case
 from spdist.transports.base import Record, Repeats
 from spdist.transports.commands import ANSWERS, SCHEMAS
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 
 __all__ = ["Answers", "PreparedCase", "prepare"]
 

@@ -27,7 +27,7 @@ from spdist.planning.topology import AssignedInput, Assignment
 from spdist.runtime.shard_states import InstanceState
 from spdist.runtime.waiting import when_available
 from spdist.transports.base import Record, Transport
-from spdist.transports.kafka import kafka_topic
+from spdist.transports.kafka.transport import kafka_topic
 from spdist.transports.opening import kafka_settings
 from spdist.transports.options import options_of
 

@@ -13,7 +13,7 @@ from typing import Any
 from spdist.errors import TransportError
 from spdist.planning.topology import Assignment
 from spdist.transports.base import Transport
-from spdist.transports.kafka import KafkaTransport
+from spdist.transports.kafka.transport import KafkaTransport
 
 __all__ = ["Lag"]
 

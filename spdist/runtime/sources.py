@@ -16,8 +16,8 @@ from spdist.language import ast
 from spdist.planning.compiled import CompiledInstance, tree_of
 from spdist.planning.topology import Assignment
 from spdist.transports.base import Transport
-from spdist.transports.connections import limits_of
-from spdist.transports.logins import Logins
+from spdist.transports.sockets.connections import limits_of
+from spdist.transports.sockets.logins import Logins
 
 if TYPE_CHECKING:
     from spdist.config.sections import Auth

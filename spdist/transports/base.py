@@ -8,9 +8,9 @@ producer travel next to the payload, so that a consumer can drop repeats and mer
   consumer that keeps the highest id per (topic, partition, producer) and drops the rest sees each event once.
 - ``clock``: the producer's promise that its time has reached ``clock`` ms: no later record of it in this partition
   holds an event that was put out earlier than that, nor one that a timer put out at that time. (Put out, not stamped:
-  what a batch window releases may bear older timestamps. A payload tells both, see `spdist.transports.payload`.) A
-  record without events (``count`` 0) carries only the promise: the null messages of Chandy and Misra (1979). A
-  producer's first record in a partition tells when its time began.
+  what a batch window releases may bear older timestamps. A payload tells both, see
+  `spdist.transports.payloads.payload`.) A record without events (``count`` 0) carries only the promise: the null
+  messages of Chandy and Misra (1979). A producer's first record in a partition tells when its time began.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Record:
     topic, partition
         Where it stands, or shall stand.
     value : bytes
-        The payload: an Arrow IPC stream of one batch between groups (`spdist.transports.payload`), empty for
+        The payload: an Arrow IPC stream of one batch between groups (`spdist.transports.payloads.payload`), empty for
         ``count`` 0.
     count : int
         Number of events in the payload.

@@ -17,7 +17,7 @@ from spdist.errors import MappingError, TransportError, UnansweredError
 from spdist.language.types import Schema
 from spdist.transports.base import Record, Transport
 from spdist.transports.events import Events
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 
 __all__ = [
     "ANSWERS",

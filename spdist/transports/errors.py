@@ -12,7 +12,7 @@ from typing import Any
 
 from spdist.errors import MappingError
 from spdist.transports.base import Record, Repeats, Transport
-from spdist.transports.payload import pack_value, unpack_value
+from spdist.transports.payloads.payload import pack_value, unpack_value
 
 __all__ = ["append_error", "error_entry", "errors_topic", "read_errors"]
 

@@ -30,7 +30,7 @@ class Events:
     order : numpy.ndarray
         The number, given at the source, of the event that caused it, int64; `TIMER` where a timer did.
     path : Sequence of bytes
-        Which outputs of which outputs of that cause it is, see `spdist.transports.paths`.
+        Which outputs of which outputs of that cause it is, see `spdist.transports.payloads.paths`.
     chunk : numpy.ndarray
         Its place in the chunk that was put out together, int64.
     ts : numpy.ndarray

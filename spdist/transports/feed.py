@@ -16,7 +16,7 @@ from spdist.language.types import Schema, Type
 from spdist.look import Shown, note_html, number_of, table_html, time_text
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.events import EventList, Events
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from spdist.transports.reading import OrderedEvent, ReadEvent, TopicReader
 from spdist.transports.routing import key_partition, key_text
 

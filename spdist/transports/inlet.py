@@ -10,7 +10,7 @@ from spdist.errors import MappingError
 from spdist.language.types import Schema
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.events import EventList, Events
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 
 __all__ = ["NUMBERS_EACH", "Chunk", "SourceWriter", "Unfit"]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spdist.errors import ConfigError
-from spdist.transports.kafka_options import KafkaSettings
-from spdist.transports.nats_settings import NatsSettings
+from spdist.transports.kafka.options import KafkaSettings
+from spdist.transports.nats.settings import NatsSettings
 
 if TYPE_CHECKING:
     from spdist.config.kinds import Secret
@@ -118,11 +118,11 @@ def open_transport(settings: TransportSettings) -> Transport:
         It has no address.
     """
     if settings.kind == "kafka" and settings.kafka is not None:
-        from spdist.transports.kafka import KafkaTransport
+        from spdist.transports.kafka.transport import KafkaTransport
 
         return KafkaTransport(settings.kafka)
     if settings.kind == "nats" and settings.nats is not None:
-        from spdist.transports.nats import NatsTransport
+        from spdist.transports.nats.transport import NatsTransport
 
         return NatsTransport(settings.nats)
     if settings.kind == "log":

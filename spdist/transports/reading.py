@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from spdist.errors import MappingError
 from spdist.transports.base import NO_CLOCK, Record, Transport
-from spdist.transports.paths import sort_key
+from spdist.transports.payloads.paths import sort_key
 
 if TYPE_CHECKING:
-    from spdist.transports.payload import Payload
+    from spdist.transports.payloads.payload import Payload
 
 __all__ = ["OrderedEvent", "PartitionPosition", "Position", "ProducerState", "ReadEvent", "TopicReader", "event_id"]
 

@@ -10,7 +10,7 @@ from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.errors import append_error, error_entry
 from spdist.transports.events import Events
 from spdist.transports.options import Options
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 
 __all__ = ["Rejects", "fault_topic"]
 

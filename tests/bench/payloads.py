@@ -28,7 +28,7 @@ from spdist.operators.base import Arrival, Row
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
 from spdist.transports.events import Events
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 
 ROUNDS = 5
 RECORD = 5_000

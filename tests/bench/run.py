@@ -22,7 +22,7 @@ from spdist.language.types import Schema
 from spdist.transports.base import Record
 from spdist.transports.events import Events
 from spdist.transports.log import LogTransport
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 
 Pairs = list[tuple[int, tuple[Any, ...]]]
 ROUNDS = 3

@@ -16,7 +16,7 @@ from spdist.cluster.api import guard
 from spdist.cluster.api.audit import Audited, audited
 from spdist.config import load_config
 from spdist.logs import Mask, structured
-from spdist.transports.logins import WrongLogins
+from spdist.transports.sockets.logins import WrongLogins
 from tests.cluster.shells import APP, CONF, PASSWORD, running_manager, settings, with_users
 
 Eventually = Callable[..., Any]

@@ -18,7 +18,7 @@ from spdist.cluster.claims import Keys, RefusedToken
 from spdist.cluster.provider import Provider, ProviderAccess, ProviderAway, ProviderEndpoints, endpoints_of
 from spdist.cluster.scim import ListedUser
 from spdist.config import Secret, load_config
-from spdist.transports.tls import Certificate, server_context
+from spdist.transports.sockets.tls import Certificate, server_context
 from tests.transports.certificates import authority
 
 #: Of RFC 7515.

@@ -25,7 +25,7 @@ from spdist.connectors.http.addresses import HttpAddress, sources_at
 from spdist.connectors.http.ports import HttpPort
 from spdist.planning.topology import Assignment
 from spdist.services.process import free_port
-from spdist.transports.connections import ConnectionLimits
+from spdist.transports.sockets.connections import ConnectionLimits
 from tests.cluster.shells import FakeRuntime
 from tests.cluster.test_server_group import Pair, variables, written
 from tests.transports.certificates import authority

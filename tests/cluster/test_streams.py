@@ -30,7 +30,7 @@ from spdist.transports.base import Record
 from spdist.transports.events import Events
 from spdist.transports.feed import Feed
 from spdist.transports.log import LogTransport
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from spdist.transports.reading import PartitionPosition, ProducerState
 from tests.cluster.shells import CONF, PASSWORD, manager_config, settings, with_users
 

@@ -18,7 +18,7 @@ from spdist.cluster.access import ROLES, Users
 from spdist.cluster.user_file import StoredUser, change_users, read_users
 from spdist.config import Config, load_config
 from spdist.errors import ConfigError
-from spdist.transports.logins import hashed, is_hash
+from spdist.transports.sockets.logins import hashed, is_hash
 from tests.cluster.shells import CONF, PASSWORD, running_manager, settings
 
 Eventually = Callable[..., Any]

@@ -28,8 +28,8 @@ from spdist.commands.events import Form, read_lines
 from spdist.commands.lines import Lines, opened_lines
 from spdist.errors import MappingError
 from spdist.language.types import Schema
-from spdist.transports.listening import Listener
-from spdist.transports.tls import VERIFY_CLIENT, server_context
+from spdist.transports.sockets.listening import Listener
+from spdist.transports.sockets.tls import VERIFY_CLIENT, server_context
 from tests.cluster.shells import manager_config
 from tests.commands.trades import deployed
 from tests.transports.certificates import HERE, authority, certificate

@@ -17,7 +17,7 @@ from spdist.config import load_config
 from spdist.dashboard.kernels import kernel_environment
 from spdist.dashboard.sessions import UserSession
 from spdist.dashboard.upstream import Upstream
-from spdist.transports.tls import client_context
+from spdist.transports.sockets.tls import client_context
 from tests.cluster.shells import CONF, PASSWORD, running_manager, settings, with_users
 from tests.dashboard.running import Visit, running_dashboard
 from tests.transports.certificates import authority

@@ -9,9 +9,9 @@ import pyarrow as pa
 from spdist.engine.arrivals import Arrivals
 from spdist.engine.columns import to_batch
 from spdist.engine.source import control_record, read_control
-from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.base import Record
-from spdist.transports.outside import is_marked
+from spdist.transports.payloads.arrow_bytes import arrow_bytes
+from spdist.transports.payloads.outside import is_marked
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 

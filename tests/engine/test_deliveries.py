@@ -26,7 +26,7 @@ from spdist.transports.delivery import Deliveries, Delivery, Outgoing
 from spdist.transports.errors import read_errors
 from spdist.transports.events import Events
 from spdist.transports.log import LogTransport
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 
 DYNAMIC = """@sink(type='http', publisher.url='http://h/{{k}}', method='PUT', headers="'n:{{n}}'", @map(type='json'))
 define stream O (k string, n int);"""

@@ -24,8 +24,8 @@ from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, 
 from spdist.testing import VirtualApp
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.events import EventList, Events
-from spdist.transports.paths import child
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.paths import child
+from spdist.transports.payloads.payload import Payload
 
 _DAY = 86_400_000
 _NOW = 1_700_000_000_000

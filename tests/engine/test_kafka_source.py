@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spdist.engine.kafka_source import KafkaReading
-from spdist.transports.kafka_options import KafkaSettings
+from spdist.transports.kafka.options import KafkaSettings
 
 
 @pytest.mark.parametrize(("patience_ms", "waits_ms"), [(1_000, "60000"), (300_000, "300000")])

@@ -11,7 +11,7 @@ from spdist.engine.merge import Merge
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
 from spdist.transports.events import TIMER, EventList, Events
-from spdist.transports.paths import child
+from spdist.transports.payloads.paths import child
 
 FED_A = AssignedInput("A", "App.A", (0,))
 FED_B = AssignedInput("B", "App.B", (0,))

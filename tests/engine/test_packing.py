@@ -27,7 +27,7 @@ from spdist.transports.errors import read_errors
 from spdist.transports.events import EventList, Events
 from spdist.transports.log import LogTransport
 from spdist.transports.options import Options
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from spdist.transports.rejects import Rejects
 
 SCHEMA = Schema.of([("k", "string"), ("v", "long")])

@@ -15,7 +15,7 @@ from spdist.errors import FencedError, QueryFailedError
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import Record
 from spdist.transports.events import Events
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import SCHEMA, assignment, heard, island
 
 #: The first two instances read a topic together, the third has its own.

@@ -18,7 +18,7 @@ from spdist.engine.tasks import _Kept
 from spdist.errors import FencedError, TransportError
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import Record
-from spdist.transports.kafka_options import KafkaSettings
+from spdist.transports.kafka.options import KafkaSettings
 from tests.engine.fake_app import assignment, heard, island
 
 BROKERS = KafkaSettings("127.0.0.1:1")

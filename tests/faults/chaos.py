@@ -37,7 +37,7 @@ from spdist.cluster.streams import StreamAccess
 from spdist.cluster.topics import stream_schema
 from spdist.errors import SpdistError
 from spdist.services.process import free_port
-from spdist.transports.kafka_options import KafkaSettings
+from spdist.transports.kafka.options import KafkaSettings
 from spdist.transports.opening import TransportSettings, open_transport
 from tests.faults.failovers import wait_for
 from tests.faults.island import HOME, Island

@@ -38,7 +38,7 @@ from spdist.cluster.topics import stream_schemas
 from spdist.look import table_text
 from spdist.services.nats import NatsServer
 from spdist.services.process import free_port
-from spdist.transports.kafka_options import KafkaSettings
+from spdist.transports.kafka.options import KafkaSettings
 from spdist.transports.opening import TransportSettings, open_transport
 from tests.faults.failovers import ROOT, wait_for
 from tests.faults.island import HOME, Island

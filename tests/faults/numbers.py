@@ -12,7 +12,7 @@ from typing import Any
 from spdist.errors import SpdistError
 from spdist.language.types import Schema
 from spdist.transports.base import Repeats, Transport
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from tests.faults.failovers import wait_for
 from tests.faults.results import longest_silence_s
 

@@ -15,7 +15,7 @@ from spdist.jobs import webhook
 from spdist.jobs.runs import JobRun, RunState, RunTrigger
 from spdist.jobs.settings import Job
 from spdist.jobs.webhook import post_failure
-from spdist.transports.tls import server_context
+from spdist.transports.sockets.tls import server_context
 from tests.transports.certificates import authority, certificate
 from tests.transports.receiver import Receiver
 

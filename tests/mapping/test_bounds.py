@@ -22,8 +22,8 @@ from spdist.mapping.columns import BatchReader
 from spdist.mapping.json_columns import FEW, ColumnReader
 from spdist.mapping.mappers import source_mapper
 from spdist.mapping.rejected import RejectCounter
-from spdist.transports.outside import ExternalReader, mark
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.outside import ExternalReader, mark
+from spdist.transports.payloads.payload import Payload
 
 SCHEMA = Schema.of([("s", "string"), ("i", "int")])
 OBJECT = Schema.of([("o", "object")])

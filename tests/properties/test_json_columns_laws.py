@@ -18,7 +18,7 @@ from spdist.mapping.base import MapSetting
 from spdist.mapping.json_columns import ColumnReader
 from spdist.mapping.mappers import source_mapper
 from spdist.transports.events import Events
-from spdist.transports.payload import Payload, payload_columns
+from spdist.transports.payloads.payload import Payload, payload_columns
 
 
 @pytest.fixture(autouse=True, scope="module")

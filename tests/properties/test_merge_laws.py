@@ -12,7 +12,7 @@ from spdist.engine.merge import Merge
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.events import TIMER, EventList
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import SCHEMA, island
 
 INPUTS = (

@@ -28,7 +28,7 @@ from spdist.planning.topology import AssignedInput, Assignment
 from spdist.planning.whole import whole
 from spdist.transports.base import Record, Repeats
 from spdist.transports.log import LogTransport
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import heard
 from tests.engine.test_packing import wide
 

@@ -14,7 +14,7 @@ from spdist.planning.updates.origin import Begin, Origin
 from spdist.runtime.shard_states import InstanceState
 from spdist.transports.base import Record
 from spdist.transports.events import Events
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from tests.properties.test_update_laws import FILTER, IN, LAST, NAME, TOTAL, Updated, events_of, fed, version
 
 #: Behind all that is there.

@@ -20,7 +20,7 @@ from spdist.language.parsing.parser import parse
 from spdist.operators.codec import decode, encode
 from spdist.planning.compiled import CompiledInstance
 from spdist.transports.base import Record
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import heard
 from tests.program.interpreted_programs import programs
 from tests.properties import test_run_laws

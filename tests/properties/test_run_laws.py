@@ -24,8 +24,8 @@ from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, 
 from spdist.transports.base import Record
 from spdist.transports.delivery import Deliveries
 from spdist.transports.events import TIMER, EventList
-from spdist.transports.outside import mark
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.outside import mark
+from spdist.transports.payloads.payload import Payload
 from tests.program.interpreted_programs import programs
 
 SCHEMA = Schema.of([("id", "string"), ("v", "int")])

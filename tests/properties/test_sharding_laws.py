@@ -23,7 +23,7 @@ from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment
 from spdist.transports.base import Record, Repeats
 from spdist.transports.events import Events
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import heard
 
 TEXT = """@app:name('App') @app:playback

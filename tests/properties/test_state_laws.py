@@ -25,7 +25,7 @@ from spdist.errors import FencedError
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record, Repeats, Transport
 from spdist.transports.events import Events
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import SCHEMA, island
 
 INPUTS = (AssignedInput("A", "App.A", (0,)), AssignedInput("B", "App.B", (0,)))

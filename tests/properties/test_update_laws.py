@@ -31,7 +31,7 @@ from spdist.runtime.persistence import FileSystemPersistenceStore
 from spdist.runtime.shard_states import InstanceState
 from spdist.transports.base import Record, Repeats
 from spdist.transports.events import Events
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from tests.properties.test_move_laws import Instance, breaking_at, read_all
 from tests.properties.test_sharding_laws import Killed
 

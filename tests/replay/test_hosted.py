@@ -20,8 +20,8 @@ from spdist.replay.prepared import PreparedCase, prepare
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.events import EventList
 from spdist.transports.feed import read_events
-from spdist.transports.paths import child
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.paths import child
+from spdist.transports.payloads.payload import Payload
 from tests.engine.memory_transport import MemoryTransport
 
 CASES = Path(__file__).parents[1] / "cases"

@@ -26,7 +26,7 @@ from spdist.transports.base import Record, Repeats
 from spdist.transports.commands import ANSWERS, COMMANDS, SCHEMAS, answers_topic, commands_topic, text_row
 from spdist.transports.events import Events
 from spdist.transports.log import LogTransport
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from spdist.transports.undone import Undone
 
 __all__ = ["App", "Group"]

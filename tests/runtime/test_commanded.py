@@ -22,7 +22,7 @@ from spdist.transports.commands import ANSWERS, SCHEMAS, ask, text_row
 from spdist.transports.events import Events
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.log import LogTransport
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from tests.engine.memory_transport import MemoryTransport
 from tests.runtime.host_settings import settings_in
 

@@ -32,9 +32,9 @@ from spdist.transports.base import Record, Repeats
 from spdist.transports.delivery import Delivery
 from spdist.transports.errors import read_errors
 from spdist.transports.log import LogTransport
-from spdist.transports.logins import Logins
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from spdist.transports.rejects import fault_topic
+from spdist.transports.sockets.logins import Logins
 
 STREAM = "define stream S (k string, n int);"
 

@@ -21,8 +21,8 @@ from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.feed import Feed, read_events
-from spdist.transports.kafka import KafkaTransport
-from spdist.transports.kafka_options import KafkaSettings
+from spdist.transports.kafka.options import KafkaSettings
+from spdist.transports.kafka.transport import KafkaTransport
 from tests.runtime.host_settings import settings_in
 from tests.runtime.test_group import APP, INPUT, events, expected, processed, started
 

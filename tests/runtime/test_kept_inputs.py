@@ -24,8 +24,8 @@ from spdist.transports.base import Record
 from spdist.transports.commands import COMMANDS, SCHEMAS, commands_topic, text_row
 from spdist.transports.events import Events
 from spdist.transports.feed import Feed
-from spdist.transports.outside import mark
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.outside import mark
+from spdist.transports.payloads.payload import Payload
 from tests.runtime.shards_by_hand import HandRun
 
 SCHEMA = Schema.of([("room", "string"), ("degrees", "double")])

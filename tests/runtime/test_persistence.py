@@ -19,7 +19,7 @@ from spdist.runtime.persistence import FileSystemPersistenceStore
 from spdist.runtime.revision_files import WentBack
 from spdist.transports.base import Record
 from spdist.transports.events import Events
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import SCHEMA, island, say_who_runs
 
 NAME = "App-g-1"

@@ -18,7 +18,7 @@ from spdist.runtime.group import GroupRuntime
 from spdist.transports.base import Transport
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.opening import open_transport, transport_settings
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from spdist.transports.routing import java_hash
 from tests.runtime.host_settings import settings_in, transports_in
 from tests.runtime.parquet_files import put_file

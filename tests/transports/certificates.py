@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from spdist.cluster.authority import Authority, Subject
-from spdist.transports.tls import Certificate
+from spdist.transports.sockets.tls import Certificate
 
 HERE = "127.0.0.1"
 

@@ -9,8 +9,8 @@ from urllib.parse import quote
 import nats
 from kafka import KafkaAdminClient
 
-from spdist.transports.kafka import kafka_topic
-from spdist.transports.nats import stream_name
+from spdist.transports.kafka.transport import kafka_topic
+from spdist.transports.nats.transport import stream_name
 
 __all__ = ["delete_topic"]
 

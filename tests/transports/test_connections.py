@@ -13,8 +13,8 @@ import httpx
 import pytest
 from fastapi import FastAPI, HTTPException, Request
 
-from spdist.transports.connections import ConnectionLimits
-from spdist.transports.listening import Listener
+from spdist.transports.sockets.connections import ConnectionLimits
+from spdist.transports.sockets.listening import Listener
 
 Eventually = Callable[..., Any]
 Made = Callable[..., "At"]

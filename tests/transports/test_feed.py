@@ -12,8 +12,8 @@ from spdist.language.types import Schema
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.log import LogTransport
-from spdist.transports.outside import mark
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.outside import mark
+from spdist.transports.payloads.payload import Payload
 from spdist.transports.routing import key_partition
 
 SCHEMA = Schema.of([("symbol", "string"), ("price", "double")])

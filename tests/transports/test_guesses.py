@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.transports import guesses as module
-from spdist.transports.guesses import Guesses, GuessingQueue, TooManyGuesses
+from spdist.transports.sockets import guesses as module
+from spdist.transports.sockets.guesses import Guesses, GuessingQueue, TooManyGuesses
 
 
 def test_a_few_are_free_and_then_each_costs_twice_as_long_up_to_a_minute() -> None:

@@ -13,9 +13,9 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
-from spdist.transports.connections import ConnectionLimits
-from spdist.transports.listening import Listener
-from spdist.transports.tls import client_context, server_context
+from spdist.transports.sockets.connections import ConnectionLimits
+from spdist.transports.sockets.listening import Listener
+from spdist.transports.sockets.tls import client_context, server_context
 from tests.transports.certificates import HERE, authority, certificate
 
 Eventually = Callable[..., Any]

@@ -7,7 +7,7 @@ import pytest
 from spdist.errors import MappingError
 from spdist.language.types import Schema
 from spdist.transports.inlet import Chunk, SourceWriter
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 from tests.engine.memory_transport import MemoryTransport
 
 SCHEMA = Schema.of([("k", "string")])

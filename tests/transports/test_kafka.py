@@ -11,9 +11,9 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from spdist.errors import TransportError
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.base import NO_CLOCK, Record, Transport
-from spdist.transports.kafka import KafkaTransport, kafka_topic
-from spdist.transports.kafka_options import KafkaSettings
-from spdist.transports.outside import mark
+from spdist.transports.kafka.options import KafkaSettings
+from spdist.transports.kafka.transport import KafkaTransport, kafka_topic
+from spdist.transports.payloads.outside import mark
 from tests.transports.deleting import delete_topic
 from tests.transports.transport_contract import Delete, Factory, Make, ServerContract
 

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from spdist.transports.logins import Logins, WrongLogins, credentials
+from spdist.transports.sockets.logins import Logins, WrongLogins, credentials
 
 
 def test_passwords_are_kept_as_salted_hashes_only() -> None:

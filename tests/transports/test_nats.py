@@ -16,11 +16,11 @@ from spdist.errors import TransportError, TransportUnavailableError
 from spdist.language.types import Schema
 from spdist.services.nats import NatsServer
 from spdist.services.process import HOST, free_port
-from spdist.transports import nats as nats_transport
 from spdist.transports.base import NO_CLOCK, Record, Transport
-from spdist.transports.nats import NatsTransport, stream_name, subject_of
-from spdist.transports.nats_settings import NatsSettings
-from spdist.transports.outside import is_marked, read_marked
+from spdist.transports.nats import transport as nats_transport
+from spdist.transports.nats.settings import NatsSettings
+from spdist.transports.nats.transport import NatsTransport, stream_name, subject_of
+from spdist.transports.payloads.outside import is_marked, read_marked
 from tests.transports.deleting import delete_topic
 from tests.transports.transport_contract import Delete, Factory, Make, ServerContract
 

@@ -10,10 +10,10 @@ import pytest
 from spdist.config.kinds import Secret
 from spdist.config.sections import Kafka, Log, Nats, Transports
 from spdist.errors import ConfigError, TransportError
-from spdist.transports.kafka import KafkaTransport
-from spdist.transports.kafka_options import KafkaSettings, python_options, spark_options
+from spdist.transports.kafka.options import KafkaSettings, python_options, spark_options
+from spdist.transports.kafka.transport import KafkaTransport
 from spdist.transports.log import LogTransport
-from spdist.transports.nats import NatsTransport
+from spdist.transports.nats.transport import NatsTransport
 from spdist.transports.opening import TransportSettings, open_transport, transport_settings
 
 PROPERTIES = """\

@@ -17,7 +17,7 @@ from spdist.java.objects import Float, HashMap, HashSet, JSONArray, JSONObject, 
 from spdist.language.types import Schema
 from spdist.mapping.read_rows import ReadRows
 from spdist.transports.events import EventList, Events
-from spdist.transports.payload import Payload, pack_value, payload_columns, unpack_value
+from spdist.transports.payloads.payload import Payload, pack_value, payload_columns, unpack_value
 
 ALL_TYPES = Schema.of(
     [("s", "string"), ("i", "int"), ("l", "long"), ("f", "float"), ("d", "double"), ("b", "bool"), ("o", "object")]

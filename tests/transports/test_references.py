@@ -36,10 +36,10 @@ from spdist.mapping.passing import ChunkPayload
 from spdist.mapping.templates import Template
 from spdist.stores import settings as store_module
 from spdist.stores.settings import store_settings
-from spdist.transports.connections import ConnectionLimits
 from spdist.transports.delivery import Delivery
 from spdist.transports.log import LogTransport
 from spdist.transports.options import Options
+from spdist.transports.sockets.connections import ConnectionLimits
 from tests.transports.receiver import Receiver
 
 #: Options that may name secrets, by type.
@@ -50,7 +50,7 @@ MODULES = {
     "http": ("connectors/http/sink", "connectors/http/source"),
     "file": ("connectors/file/sink", "connectors/file/source"),
     "nats": ("connectors/nats/sink", "connectors/nats/link", "connectors/nats/source"),
-    "kafka": ("connectors/kafka/sink", "connectors/kafka/link", "connectors/kafka/source", "transports/kafka_options"),
+    "kafka": ("connectors/kafka/sink", "connectors/kafka/link", "connectors/kafka/source", "transports/kafka/options"),
     "log": ("connectors/log/sink", "transports/event_log"),
     "inMemory": ("connectors/memory/sink", "connectors/memory/source"),
 }

@@ -19,11 +19,11 @@ from spdist.services.nats import NatsServer
 from spdist.services.process import free_port
 from spdist.transports.base import Record
 from spdist.transports.delivery import Delivery
-from spdist.transports.kafka import KafkaTransport
-from spdist.transports.kafka_options import KafkaSettings
+from spdist.transports.kafka.options import KafkaSettings
+from spdist.transports.kafka.transport import KafkaTransport
 from spdist.transports.log import LogTransport
-from spdist.transports.nats import NatsTransport
-from spdist.transports.nats_settings import NatsSettings
+from spdist.transports.nats.settings import NatsSettings
+from spdist.transports.nats.transport import NatsTransport
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 
 from spdist.cluster.authority import Authority, Subject
 from spdist.errors import TransportError
-from spdist.transports.tls import VERIFY_CLIENT, Certificate, client_context, refusal_hint, server_context
+from spdist.transports.sockets.tls import VERIFY_CLIENT, Certificate, client_context, refusal_hint, server_context
 from tests.transports.certificates import answering, authority, certificate, expired, foreign_client, greeted, old
 
 

@@ -15,10 +15,10 @@ from spdist.services.java import find_java
 from spdist.services.kafka import answers
 from spdist.services.maven import Coordinate, jars
 from spdist.services.process import HOST, ServerProcess, free_port
-from spdist.transports import zookeeper
 from spdist.transports.base import Record
-from spdist.transports.kafka import KafkaTransport
-from spdist.transports.kafka_options import KafkaSettings
+from spdist.transports.kafka import zookeeper
+from spdist.transports.kafka.options import KafkaSettings
+from spdist.transports.kafka.transport import KafkaTransport
 
 LOGGING = Coordinate("org.slf4j", "slf4j-simple", "1.7.36", transitive=False)
 

@@ -3,7 +3,7 @@
 Records of the logger ``spdist.audit``, with the fields ``user``, ``address``, ``method``, ``path``, ``app`` and
 ``outcome``, the status; each node writes its own. Heads, bodies and queries never get there. Reading is not recorded
 unless it was refused, nor are heartbeats and fed events, of which there are many a second. Wrong passwords are, by
-`spdist.transports.logins.WrongLogins`, some in a minute.
+`spdist.transports.sockets.logins.WrongLogins`, some in a minute.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from spdist.cluster.access import Permission, Users
 from spdist.cluster.api.audit import AUDIT
 from spdist.cluster.wire_errors import error_body
 from spdist.errors import UnauthorizedError
-from spdist.transports.guesses import GuessingQueue, TooManyGuesses
-from spdist.transports.logins import WrongLogins
+from spdist.transports.sockets.guesses import GuessingQueue, TooManyGuesses
+from spdist.transports.sockets.logins import WrongLogins
 
 __all__ = ["PARTS", "Bearers", "divided"]
 

@@ -39,8 +39,8 @@ from spdist.errors import (
     UnansweredError,
     UnauthorizedError,
 )
-from spdist.transports.guesses import GuessingQueue, TooManyGuesses
-from spdist.transports.logins import WrongLogins, credentials
+from spdist.transports.sockets.guesses import GuessingQueue, TooManyGuesses
+from spdist.transports.sockets.logins import WrongLogins, credentials
 
 __all__ = [
     "ACCESS_COOKIE",

@@ -46,7 +46,7 @@ from spdist.cluster.wire import (
 )
 from spdist.config import Config
 from spdist.errors import NotFoundError
-from spdist.transports.listening import Peer
+from spdist.transports.sockets.listening import Peer
 
 __all__ = ["ManagerNode", "manager_app"]
 

@@ -13,9 +13,9 @@ from fastapi import FastAPI
 
 from spdist.config import Config
 from spdist.errors import ClusterError, ConfigError, TransportError
-from spdist.transports.connections import limits_of
-from spdist.transports.listening import Listener, Peer
-from spdist.transports.tls import VERIFY_CLIENT, certificate_of, server_context
+from spdist.transports.sockets.connections import limits_of
+from spdist.transports.sockets.listening import Listener, Peer
+from spdist.transports.sockets.tls import VERIFY_CLIENT, certificate_of, server_context
 
 __all__ = ["Server", "serve"]
 

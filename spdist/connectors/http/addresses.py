@@ -13,9 +13,9 @@ from spdist.errors import SiddhiAppError, TransportError
 from spdist.language import ast
 from spdist.planning.compiled import tree_of
 from spdist.planning.topology import Assignment
-from spdist.transports.listening import Listener
 from spdist.transports.options import Options, options_of
-from spdist.transports.tls import Certificate, server_context
+from spdist.transports.sockets.listening import Listener
+from spdist.transports.sockets.tls import Certificate, server_context
 
 __all__ = ["HttpAddress", "cannot_listen", "check_ports", "clean_path", "sources_at"]
 

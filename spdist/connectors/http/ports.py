@@ -15,8 +15,8 @@ from fastapi.responses import JSONResponse, Response
 
 from spdist.connectors.http.addresses import HttpAddress, cannot_listen, clean_path
 from spdist.errors import TransportError
-from spdist.transports.connections import ConnectionLimits
-from spdist.transports.listening import Listener
+from spdist.transports.sockets.connections import ConnectionLimits
+from spdist.transports.sockets.listening import Listener
 
 __all__ = ["LATER", "Closed", "HttpPort"]
 

@@ -23,7 +23,7 @@ from spdist.mapping.templates import Filled
 from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER, Delivery, header_text
 from spdist.transports.event_log import encoded, shown
 from spdist.transports.options import Options
-from spdist.transports.tls import Certificate, client_context
+from spdist.transports.sockets.tls import Certificate, client_context
 
 __all__ = ["HttpSink", "open_sink"]
 

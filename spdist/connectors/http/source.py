@@ -39,12 +39,12 @@ from spdist.connectors.http.addresses import HttpAddress
 from spdist.connectors.http.ports import LATER, HttpPort
 from spdist.connectors.receiving import Read, SourceContext, now_ms
 from spdist.errors import MappingError, TransportError
-from spdist.transports.connections import ConnectionLimits
 from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER
-from spdist.transports.guesses import GuessingQueue, TooManyGuesses
 from spdist.transports.inlet import NUMBERS_EACH, Chunk
-from spdist.transports.logins import Logins, WrongLogins, credentials
 from spdist.transports.options import Options
+from spdist.transports.sockets.connections import ConnectionLimits
+from spdist.transports.sockets.guesses import GuessingQueue, TooManyGuesses
+from spdist.transports.sockets.logins import Logins, WrongLogins, credentials
 
 __all__ = ["HttpSource", "open_source"]
 

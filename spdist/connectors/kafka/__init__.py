@@ -1,4 +1,4 @@
-"""Topics of users in Kafka. Those between groups are in `spdist.transports.kafka`."""
+"""Topics of users in Kafka. Those between groups are in `spdist.transports.kafka.transport`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from spdist.errors import TransportError, TransportUnavailableError
-from spdist.transports.kafka_options import app_properties, python_options
+from spdist.transports.kafka.options import app_properties, python_options
 from spdist.transports.options import Options
 
 __all__ = ["KafkaAccess", "KafkaTopics", "create_topics"]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spdist.connectors.kafka.link import KafkaAccess
-from spdist.transports.kafka_options import KafkaSettings
+from spdist.transports.kafka.options import KafkaSettings
 from spdist.transports.options import Options
 
 __all__ = ["UserTopics"]

@@ -33,7 +33,7 @@ from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBa
 from spdist.connectors.kafka.link import KafkaAccess
 from spdist.connectors.kafka.records import OutgoingMessages, PartitionMessages, SentBatch, batches
 from spdist.errors import TransportError
-from spdist.transports.tls import Certificate, client_context
+from spdist.transports.sockets.tls import Certificate, client_context
 
 __all__ = ["KafkaWriter", "Refused"]
 

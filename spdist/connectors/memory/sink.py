@@ -10,7 +10,7 @@ from spdist.connectors.sending import SinkContext
 from spdist.mapping.passing import ChunkPayload
 from spdist.transports.base import Record, Transport
 from spdist.transports.delivery import Delivery
-from spdist.transports.payload import pack_value, unpack_value
+from spdist.transports.payloads.payload import pack_value, unpack_value
 
 __all__ = ["InMemorySink", "in_memory_topic", "open_sink", "read_in_memory"]
 

@@ -1,4 +1,4 @@
-"""Subjects of users in NATS. Topics between groups are in `spdist.transports.nats`."""
+"""Subjects of users in NATS. Topics between groups are in `spdist.transports.nats.transport`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from nats.js import JetStreamContext
 
 from spdist.errors import TransportError
 from spdist.transports.options import Options
-from spdist.transports.tls import Certificate, client_context
+from spdist.transports.sockets.tls import Certificate, client_context
 
 __all__ = ["GivenMessages", "NatsLink", "NatsMessage", "NatsSourceSettings"]
 

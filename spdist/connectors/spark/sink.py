@@ -15,7 +15,7 @@ from spdist.language.types import Schema
 from spdist.transports.base import Record, Transport
 from spdist.transports.delivery import EVENT_BITS, Delivery
 from spdist.transports.events import Events
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 
 __all__ = ["SparkSink", "open_sink", "spark_topic"]
 

@@ -26,7 +26,7 @@ from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import Assignment
 from spdist.transports.base import Repeats, Transport
 from spdist.transports.options import options_of, written_in
-from spdist.transports.payload import Payload
+from spdist.transports.payloads.payload import Payload
 
 if TYPE_CHECKING:
     from spdist.connectors.spark.writing import ConnectorSink

@@ -12,8 +12,8 @@ from spdist.engine.frames.plan import FramePlan
 from spdist.engine.frames.spans import Intervals, covered, reach
 from spdist.engine.island import Island
 from spdist.planning.topology import AssignedInput, Assignment
-from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.base import Record
+from spdist.transports.payloads.arrow_bytes import arrow_bytes
 
 __all__ = ["FrameIsland", "batch_records"]
 

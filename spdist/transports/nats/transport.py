@@ -24,10 +24,10 @@ from urllib.parse import quote, unquote
 
 from spdist.errors import TransportError, TransportUnavailableError
 from spdist.transports.base import Record
-from spdist.transports.headers import CLOCK, COUNT, PRODUCER, SEQ, outsiders_record, read_numbers
 from spdist.transports.names import plain_name
-from spdist.transports.nats_settings import NatsSettings
-from spdist.transports.tls import Certificate, client_context
+from spdist.transports.nats.settings import NatsSettings
+from spdist.transports.payloads.headers import CLOCK, COUNT, PRODUCER, SEQ, outsiders_record, read_numbers
+from spdist.transports.sockets.tls import Certificate, client_context
 from spdist.transports.topics import check_name, check_offset, check_partition, check_partitions, replaced
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from spdist.errors import TransportError, TransportUnavailableError
-from spdist.transports.kafka_options import KafkaSettings
+from spdist.transports.kafka.options import KafkaSettings
 
 __all__ = ["bootstrap_servers"]
 

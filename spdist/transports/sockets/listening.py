@@ -12,7 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from spdist.errors import TransportError
-from spdist.transports.connections import Connection, ConnectionLimits, Handshake, Visitors, drained
+from spdist.transports.sockets.connections import Connection, ConnectionLimits, Handshake, Visitors, drained
 
 __all__ = ["Listener", "Peer"]
 
@@ -35,7 +35,7 @@ class Listener:
     port : int
         0 lets the system choose.
     tls : SSLContext, optional
-        See `spdist.transports.tls.server_context`; without it there is no TLS.
+        See `spdist.transports.sockets.tls.server_context`; without it there is no TLS.
     limits : ConnectionLimits, optional
         What those who connect may take.
 

@@ -5,7 +5,7 @@ Columns of a payload, in order:
 - ``__ts`` int64: the event's timestamp, ms.
 - ``__order`` int64: the running number, given at the source, of the event that caused it; -1 where a timer did.
 - ``__path`` binary, only where there is any: which outputs of which outputs of that cause it is, see
-  `spdist.transports.paths`.
+  `spdist.transports.payloads.paths`.
 - ``__at`` int64, only where it differs from ``__ts``: the producer's clock when it put the event out, ms. One machine
   would deliver the event at that time: what a batch window releases bears older timestamps.
 - ``__chunk`` int64, only where a chunk has several events: its place in the chunk that was put out together, from 0.
@@ -38,10 +38,10 @@ from spdist.mapping.base import Event, Lost
 from spdist.mapping.columns import Failed
 from spdist.mapping.read_rows import ARROW, ReadRows
 from spdist.mapping.rejected import RejectCounter
-from spdist.transports.arrow_bytes import arrow_bytes
 from spdist.transports.events import EventList, Events
-from spdist.transports.outside import ExternalReader, is_marked, read_marked
-from spdist.transports.paths import child
+from spdist.transports.payloads.arrow_bytes import arrow_bytes
+from spdist.transports.payloads.outside import ExternalReader, is_marked, read_marked
+from spdist.transports.payloads.paths import child
 
 __all__ = [
     "MAX_PAYLOAD_BYTES",
@@ -210,7 +210,7 @@ class Payload:
         return pa.record_batch([*columns, *nulls], schema=pa.schema(fields))
 
     def decode_outside(self, values: Sequence[bytes], failed: Failed) -> Events:
-        """Return the events of many payloads of outsiders (`spdist.transports.outside.mark`), in order.
+        """Return the events of many payloads of outsiders (`spdist.transports.payloads.outside.mark`), in order.
 
         Parameters
         ----------

@@ -143,7 +143,7 @@ def app_properties(read: Options, pairs: Iterable[tuple[str, str]] | None = None
 def spark_options(settings: KafkaSettings) -> dict[str, str]:
     """Return the options of Spark's Kafka source and sink that say how to reach the brokers.
 
-    `settings` must name the brokers: see `spdist.transports.zookeeper.bootstrap_servers`.
+    `settings` must name the brokers: see `spdist.transports.kafka.zookeeper.bootstrap_servers`.
     """
     options = {f"kafka.{name}": value for name, value in settings.properties.items()}
     return options | {"kafka.bootstrap.servers": settings.bootstrap_servers}

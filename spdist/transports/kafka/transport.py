@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from spdist.errors import TransportError, TransportUnavailableError
 from spdist.transports.base import Record
-from spdist.transports.headers import CLOCK, COUNT, PRODUCER, SEQ, outsiders_record, read_numbers
-from spdist.transports.kafka_options import KafkaSettings, python_options
+from spdist.transports.kafka.options import KafkaSettings, python_options
+from spdist.transports.kafka.zookeeper import bootstrap_servers
 from spdist.transports.names import plain_name
+from spdist.transports.payloads.headers import CLOCK, COUNT, PRODUCER, SEQ, outsiders_record, read_numbers
 from spdist.transports.topics import check_name, check_offset, check_partition, check_partitions, replaced
-from spdist.transports.zookeeper import bootstrap_servers
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
@@ -429,7 +429,7 @@ def headers_of(record: Record) -> list[tuple[str, bytes]]:
 
 
 def read_headers(headers: Iterable[tuple[str, bytes | None]]) -> tuple[str, int, int, int] | None:
-    """Return producer, seq, count and clock of a message; see `spdist.transports.headers.read_numbers`."""
+    """Return producer, seq, count and clock of a message; see `spdist.transports.payloads.headers.read_numbers`."""
     # Letters that are no UTF-8 are an outsider's, too.
     said = {name: (text or b"").decode(errors="replace") for name, text in headers if name in _OURS}
     return read_numbers(said)

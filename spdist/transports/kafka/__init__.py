@@ -1,0 +1,1 @@
+"""Topics in a Kafka cluster."""

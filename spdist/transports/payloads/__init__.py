@@ -1,0 +1,1 @@
+"""What records carry: events as Arrow between groups, JSON and XML of outsiders, headers."""

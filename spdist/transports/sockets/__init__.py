@@ -1,0 +1,1 @@
+"""What listens: sockets with their bounds, TLS, and who may come in."""
