@@ -16,11 +16,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spdist.cluster.client import ClusterClient
-    from spdist.cluster.client_async import AsyncClusterClient
-    from spdist.cluster.handle import Deployment
-    from spdist.cluster.local import LocalCluster
-    from spdist.cluster.local_servers import LocalServers
+    from spdist.cluster.clients.client import ClusterClient
+    from spdist.cluster.clients.client_async import AsyncClusterClient
+    from spdist.cluster.clients.handle import Deployment
+    from spdist.cluster.processes.local import LocalCluster
+    from spdist.cluster.processes.local_servers import LocalServers
     from spdist.config import Config, load_config
     from spdist.errors import SpdistError
     from spdist.extension import aggregator, function, window
@@ -86,14 +86,14 @@ __all__ = [
 
 #: The names above, and what IPython looks for at ``%load_ext spdist`` and ``%unload_ext spdist``.
 _HOMES = {
-    "AsyncClusterClient": "spdist.cluster.client_async",
+    "AsyncClusterClient": "spdist.cluster.clients.client_async",
     "CheckedApp": "spdist.language.checking.checked",
-    "ClusterClient": "spdist.cluster.client",
+    "ClusterClient": "spdist.cluster.clients.client",
     "Config": "spdist.config",
-    "Deployment": "spdist.cluster.handle",
+    "Deployment": "spdist.cluster.clients.handle",
     "Feed": "spdist.transports.feed",
-    "LocalCluster": "spdist.cluster.local",
-    "LocalServers": "spdist.cluster.local_servers",
+    "LocalCluster": "spdist.cluster.processes.local",
+    "LocalServers": "spdist.cluster.processes.local_servers",
     "Result": "spdist.result",
     "Schema": "spdist.language.types",
     "SiddhiApp": "spdist.language.ast",

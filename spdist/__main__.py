@@ -181,7 +181,7 @@ def _carrier(transport: Carrier | None, conf: Path | None) -> tuple[str, Callabl
         return (transport or Carrier.LOG).value, lambda topology, text: None
     from dataclasses import replace
 
-    from spdist.cluster.topics import check_topics
+    from spdist.cluster.managers.topics import check_topics
     from spdist.config.alone import load_alone
     from spdist.transports.opening import transport_settings
 
@@ -465,8 +465,8 @@ def _metrics(port: int | None, assignment: Assignment) -> Iterator[Callable[[Ins
         yield lambda _: None
         return
     from spdist.cluster.exposition import serve_metrics
-    from spdist.cluster.hosting import metrics_of
-    from spdist.cluster.messages import GroupPhase, GroupReport
+    from spdist.cluster.protocol.messages import GroupPhase, GroupReport
+    from spdist.cluster.workers.hosting import metrics_of
 
     known = GroupReport(assignment.name, assignment.app, GroupPhase.STARTING, "")
 

@@ -15,9 +15,9 @@ from spdist.language.ast import SiddhiApp
 from spdist.language.checking.checked import CheckedApp
 
 if TYPE_CHECKING:
-    from spdist.cluster.client import ClusterClient
-    from spdist.cluster.client_async import AsyncClusterClient
-    from spdist.cluster.stored_login import Credential
+    from spdist.cluster.clients.client import ClusterClient
+    from spdist.cluster.clients.client_async import AsyncClusterClient
+    from spdist.cluster.security.stored_login import Credential
     from spdist.engine.frames.transforming import SparkFrame
     from spdist.frames import TimeUnit
     from spdist.planning.execution import Explanation
@@ -432,7 +432,7 @@ def connect(
     UnauthorizedError
         There is no password, and no token.
     """
-    from spdist.cluster.client import ClusterClient
+    from spdist.cluster.clients.client import ClusterClient
 
     urls = [managers] if isinstance(managers, str) else managers
     shown = _credential(urls, username, password, token)
@@ -457,7 +457,7 @@ def connect_async(
     UnauthorizedError
         There is no password, and no token.
     """
-    from spdist.cluster.client_async import AsyncClusterClient
+    from spdist.cluster.clients.client_async import AsyncClusterClient
 
     urls = [managers] if isinstance(managers, str) else managers
     shown = _credential(urls, username, password, token)
@@ -469,7 +469,7 @@ def connect_async(
 def _credential(
     managers: Sequence[str], username: str, password: str | None, token: str | Callable[[], str] | None
 ) -> Credential:
-    from spdist.cluster.stored_login import Credential, credential
+    from spdist.cluster.security.stored_login import Credential, credential
 
     if token is not None:
         return Credential("the user of a token", bearer=token if callable(token) else lambda: token)

@@ -12,7 +12,7 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp
 
 if TYPE_CHECKING:
-    from spdist.cluster.handle import Deployment
+    from spdist.cluster.clients.handle import Deployment
     from spdist.engine.evidence import Evidence
     from spdist.engine.input_log import InputLog
     from spdist.operators.base import Arrival

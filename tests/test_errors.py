@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from spdist import errors
-from spdist.cluster.wire_errors import error_body, read_error
+from spdist.cluster.protocol.wire_errors import error_body, read_error
 from spdist.errors import PLANNER_BUSY, BusyError, NotLeaderError, PlanningError, PlanningRule, error_codes, error_of
 
 

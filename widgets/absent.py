@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spdist.cluster.overview import ClusterStatus
+    from spdist.cluster.clients.overview import ClusterStatus
 
 __all__ = ["Absent", "Attendance"]
 

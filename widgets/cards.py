@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spdist.look import STATE_COLOURS, bytes_text, state_style
 
 if TYPE_CHECKING:
-    from spdist.cluster.overview import ManagerStatus, WorkerStatus
+    from spdist.cluster.clients.overview import ManagerStatus, WorkerStatus
     from spdist.panels.absent import Absent
     from spdist.panels.watch import ClusterView
 

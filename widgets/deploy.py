@@ -16,8 +16,8 @@ from spdist.panels.watch import Cluster
 from spdist.planning.pictures.drawing import to_html, to_text
 
 if TYPE_CHECKING:
-    from spdist.cluster.handle import Deployment
-    from spdist.cluster.overview import AppStatus
+    from spdist.cluster.clients.handle import Deployment
+    from spdist.cluster.clients.overview import AppStatus
     from spdist.planning.updates.change import TopologyChange
 
 __all__ = ["DeployPanel"]

@@ -20,7 +20,7 @@ from spdist.planning.updates.change import TopologyChange
 from spdist.planning.updates.comparison import compare
 
 if TYPE_CHECKING:
-    from spdist.cluster.overview import AppStatus
+    from spdist.cluster.clients.overview import AppStatus
     from spdist.planning.topology import Topology
 
 __all__ = ["Application", "Debounced", "Draft", "annotated_html", "difference", "draft_of"]

@@ -12,7 +12,7 @@ from spdist.panels.plots import Curve, chart, sparkline
 from spdist.panels.trends import Figures
 
 if TYPE_CHECKING:
-    from spdist.cluster.overview import GroupStatus
+    from spdist.cluster.clients.overview import GroupStatus
     from spdist.panels.watch import ClusterView
 
 __all__ = ["ORDERS", "GroupRow", "charts_html", "group_rows", "unbroken"]

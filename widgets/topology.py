@@ -28,8 +28,8 @@ from spdist.planning.topology import (
 )
 
 if TYPE_CHECKING:
-    from spdist.cluster.client import ClusterClient
-    from spdist.cluster.handle import Deployment
+    from spdist.cluster.clients.client import ClusterClient
+    from spdist.cluster.clients.handle import Deployment
 
 __all__ = ["DrawnApp", "PlacedTopology", "TopologyPanel", "read_topology"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from spdist.cluster.overview import ClusterStatus, GroupStatus
+    from spdist.cluster.clients.overview import ClusterStatus, GroupStatus
 
 __all__ = ["SPAN_S", "Figures", "Point", "Trends", "percentile"]
 

@@ -10,17 +10,17 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from spdist.cluster import requests
+from spdist.cluster.clients import requests
 from spdist.errors import ClusterError, NotFoundError
 from spdist.panels.absent import Absent, Attendance
 from spdist.panels.poller import Inquiry, Poller
 from spdist.panels.trends import Figures, Trends
 
 if TYPE_CHECKING:
-    from spdist.cluster.asking import Request
-    from spdist.cluster.client import ClusterClient
-    from spdist.cluster.local import LocalCluster
-    from spdist.cluster.overview import AppStatus, ClusterStatus
+    from spdist.cluster.clients.asking import Request
+    from spdist.cluster.clients.client import ClusterClient
+    from spdist.cluster.clients.overview import AppStatus, ClusterStatus
+    from spdist.cluster.processes.local import LocalCluster
 
 __all__ = ["Cluster", "ClusterView", "ClusterWatch", "watch_of"]
 

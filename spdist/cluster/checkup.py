@@ -19,9 +19,9 @@ import psutil
 from packaging.requirements import Requirement
 
 from spdist.clock import Clock, SystemClock
-from spdist.cluster.authority import issued_in
-from spdist.cluster.database import Transactions
-from spdist.cluster.memory import container_limit
+from spdist.cluster.coordination.database import Transactions
+from spdist.cluster.security.authority import issued_in
+from spdist.cluster.workers.memory import container_limit
 from spdist.config import Config
 from spdist.config.kinds import bytes_of
 from spdist.engine.places import check_fence, place_of
@@ -208,8 +208,8 @@ def _certificate(config: Config, now: datetime) -> Iterator[Finding]:
 
 def _provider(config: Config) -> Iterator[Finding]:
     """See whether the identity provider answers as itself, has keys that check signatures, and lets users be found."""
-    from spdist.cluster.identity import access_of
-    from spdist.cluster.provider import Provider, ProviderAway
+    from spdist.cluster.security.identity import access_of
+    from spdist.cluster.security.provider import Provider, ProviderAway
 
     with closing(Provider(access_of(config.auth))) as provider:
         try:

@@ -15,22 +15,22 @@ from collections.abc import Callable
 from typing import Any
 
 from spdist.clock import Clock, SystemClock
-from spdist.cluster.access import Users
-from spdist.cluster.admission import StartPolicy
 from spdist.cluster.api import Server
-from spdist.cluster.evidence_desk import EvidenceService
 from spdist.cluster.exposition import prometheus_text
-from spdist.cluster.first_password import with_first_user
-from spdist.cluster.group_revisions import GroupRevisions, RevisionStore, file_store, open_topics
-from spdist.cluster.hosting import Launcher
-from spdist.cluster.keeper import GroupSupervisor, node_metrics
-from spdist.cluster.launcher import SparkLauncher
-from spdist.cluster.memory import worker_memory
+from spdist.cluster.managers.questions import Questions
+from spdist.cluster.managers.views import wso2_status
 from spdist.cluster.process import advertised, kept_log, tell_notes, wait_for_end
-from spdist.cluster.questions import Questions
-from spdist.cluster.views import wso2_status
-from spdist.cluster.worker_desk import WorkerAppService
-from spdist.cluster.worker_state import WorkerState
+from spdist.cluster.security.access import Users
+from spdist.cluster.security.first_password import with_first_user
+from spdist.cluster.workers.admission import StartPolicy
+from spdist.cluster.workers.desk import WorkerAppService
+from spdist.cluster.workers.evidence_desk import EvidenceService
+from spdist.cluster.workers.group_revisions import GroupRevisions, RevisionStore, file_store, open_topics
+from spdist.cluster.workers.hosting import Launcher
+from spdist.cluster.workers.keeper import GroupSupervisor, node_metrics
+from spdist.cluster.workers.launcher import SparkLauncher
+from spdist.cluster.workers.memory import worker_memory
+from spdist.cluster.workers.state import WorkerState
 from spdist.config import Config
 from spdist.config.key_stores import with_pem_files
 from spdist.errors import SpdistError

@@ -1,8 +1,9 @@
 """A manager: the shell around `ManagerState` that listens, takes part in the election, and uses the database.
 
-A manager process never imports pyspark. Six threads: the state loop (`spdist.cluster.state_loop`), its writer, the
-election (`spdist.cluster.candidate`), planning ahead (`spdist.cluster.foresight`), the journal
-(`spdist.cluster.journal`), and the interface (`spdist.cluster.api`), whose handlers call the methods below.
+A manager process never imports pyspark. Six threads: the state loop (`spdist.cluster.managers.state_loop`), its writer,
+the election (`spdist.cluster.elections.candidate`), planning ahead (`spdist.cluster.managers.foresight`), the journal
+(`spdist.cluster.coordination.journal`), and the interface (`spdist.cluster.api`), whose handlers call the methods
+below.
 """
 
 from __future__ import annotations
@@ -15,19 +16,31 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from spdist.clock import Clock, SystemClock
-from spdist.cluster import views
-from spdist.cluster.access import CALLER, Users
 from spdist.cluster.api import Server, manager_app
-from spdist.cluster.app_desk import AppService
-from spdist.cluster.candidate import Candidate
-from spdist.cluster.deployed import DeployOutcome
-from spdist.cluster.election import ElectionTiming, LeaderRow
+from spdist.cluster.coordination.journal import Journal
+from spdist.cluster.coordination.registry import Registry
+from spdist.cluster.coordination.store import CoordinationStore, ManagerRow, open_store
+from spdist.cluster.elections.candidate import Candidate
+from spdist.cluster.elections.election import ElectionTiming, LeaderRow
 from spdist.cluster.exposition import manager_text
-from spdist.cluster.figures import cluster_figures
-from spdist.cluster.first_password import with_first_user
-from spdist.cluster.foresight import Foresight
-from spdist.cluster.journal import Journal
-from spdist.cluster.messages import (
+from spdist.cluster.leader.figures import cluster_figures
+from spdist.cluster.leader.placement import allocation_algorithm
+from spdist.cluster.leader.state import ManagerState
+from spdist.cluster.leader.status import deployment_status
+from spdist.cluster.managers import views
+from spdist.cluster.managers.app_desk import AppService
+from spdist.cluster.managers.foresight import Foresight
+from spdist.cluster.managers.orders import OrderBook
+from spdist.cluster.managers.planner import Planner, PlannerSettings
+from spdist.cluster.managers.plans import Plans, free_name
+from spdist.cluster.managers.questions import Questions
+from spdist.cluster.managers.revisions import AppRevisions
+from spdist.cluster.managers.state_loop import StateLoop
+from spdist.cluster.managers.streams import StreamAccess
+from spdist.cluster.managers.topics import check_topics, topic_ends
+from spdist.cluster.managers.upkeep import Upkeep
+from spdist.cluster.process import advertised, kept_log, tell_notes, times_doubt, wait_for_end
+from spdist.cluster.protocol.messages import (
     Announce,
     AnswerHeartbeat,
     AppVersion,
@@ -38,23 +51,11 @@ from spdist.cluster.messages import (
     WorkerReport,
     WorkerTiming,
 )
-from spdist.cluster.node_facts import node_statistics
-from spdist.cluster.orders import OrderBook
-from spdist.cluster.placement import allocation_algorithm
-from spdist.cluster.planner import Planner, PlannerSettings
-from spdist.cluster.plans import Plans, free_name
-from spdist.cluster.process import advertised, kept_log, tell_notes, times_doubt, wait_for_end
-from spdist.cluster.questions import Questions
-from spdist.cluster.registry import Registry
-from spdist.cluster.revisions import AppRevisions
-from spdist.cluster.state import ManagerState
-from spdist.cluster.state_loop import StateLoop
-from spdist.cluster.status import deployment_status
-from spdist.cluster.store import CoordinationStore, ManagerRow, open_store
-from spdist.cluster.streams import StreamAccess
-from spdist.cluster.topics import check_topics, topic_ends
-from spdist.cluster.upkeep import Upkeep
-from spdist.cluster.wire import Address, Leader, OrderMessage, OutcomeMessage
+from spdist.cluster.protocol.wire import Address, Leader, OrderMessage, OutcomeMessage
+from spdist.cluster.security.access import CALLER, Users
+from spdist.cluster.security.first_password import with_first_user
+from spdist.cluster.servers.deployed import DeployOutcome
+from spdist.cluster.workers.node_facts import node_statistics
 from spdist.config import Config
 from spdist.config.key_stores import with_pem_files
 from spdist.errors import ConfigError, ConflictError, NotLeaderError, StoreUnavailableError
@@ -277,7 +278,7 @@ class Manager:
         self._state_loop.request(UndeployRequested(name, CALLER.get()))
 
     def apps(self) -> list[Json]:
-        """Return all apps as `spdist.cluster.views.app_view` shows them, by name."""
+        """Return all apps as `spdist.cluster.managers.views.app_view` shows them, by name."""
         return self._ask(views.apps_view)
 
     def app_text(self, name: str) -> str:
@@ -287,14 +288,14 @@ class Manager:
     stream_text = app_text
 
     def app_status(self, name: str, *, active: bool = False) -> Json:
-        """Return how an app and its groups are doing; see `spdist.cluster.views.app_view`.
+        """Return how an app and its groups are doing; see `spdist.cluster.managers.views.app_view`.
 
         Whether `active` or not: a manager that stands by knows of none.
         """
         return self._ask(lambda state, now_ms: views.app_view(state, deployment_status(state, name, now_ms)))
 
     def topology(self, app: str) -> Json:
-        """Return groups, topics, strategies and placement of an app; see `spdist.cluster.views.topology_view`."""
+        """Return groups, topics, strategies and placement of an app; see `cluster.managers.views.topology_view`."""
         topology = self._plans.topology(self.app_text(app))
         return self._ask(lambda state, now_ms: views.topology_view(state, topology, now_ms))
 

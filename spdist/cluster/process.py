@@ -12,8 +12,8 @@ from dataclasses import fields, is_dataclass, replace
 
 import psutil
 
-from spdist.cluster.election import ElectionTiming
-from spdist.cluster.timing import WorkerTiming, failover_doubt
+from spdist.cluster.elections.election import ElectionTiming
+from spdist.cluster.elections.timing import WorkerTiming, failover_doubt
 from spdist.config import Config, Secret
 from spdist.errors import ClusterError, SpdistError
 from spdist.logs import JsonFormatter, Mask, RecordRing, TextFormatter

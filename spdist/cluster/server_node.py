@@ -1,11 +1,12 @@
 """A server: a node that has apps of its own, from the files of a directory and from its interface, and no managers.
 
 An app is one group instance, made as by `spdist run`, and runs in the same `HostNode` as those of workers: the node
-leads itself, through `spdist.cluster.own_leader`, for as long as it has a lease (`spdist.cluster.leadership`). Alone it
-always has one; of several servers of a group (type ``ha``) the active one has, and the others are passive: they know
-the apps and run none. Two threads more than a `HostNode` has: one that leads, and one that looks at the directory; of a
-group two others, which answer for HTTP sources that are not there (`spdist.cluster.source_ports`), and follow the
-states while this server is passive (`spdist.cluster.warm_states`).
+leads itself, through `spdist.cluster.servers.own_leader`, for as long as it has a lease
+(`spdist.cluster.elections.leadership`). Alone it always has one; of several servers of a group (type ``ha``) the active
+one has, and the others are passive: they know the apps and run none. Two threads more than a `HostNode` has: one that
+leads, and one that looks at the directory; of a group two others, which answer for HTTP sources that are not there
+(`spdist.cluster.servers.source_ports`), and follow the states while this server is passive
+(`spdist.cluster.servers.warm_states`).
 """
 
 from __future__ import annotations
@@ -17,28 +18,28 @@ from functools import partial
 from typing import Any
 
 from spdist.clock import Clock
-from spdist.cluster.acceptance import accepted
 from spdist.cluster.api import Server, server_app
-from spdist.cluster.app_directory import AppDirectory
-from spdist.cluster.app_files import AppFiles
-from spdist.cluster.deployed import DeployOutcome
-from spdist.cluster.election import Lease
+from spdist.cluster.elections.election import Lease
+from spdist.cluster.elections.leadership import ALONE, Leadership
 from spdist.cluster.exposition import prometheus_text
-from spdist.cluster.group_revisions import GroupRevisions, RevisionStore
 from spdist.cluster.host_node import HostNode
-from spdist.cluster.hosting import Launcher
-from spdist.cluster.keeper import GroupSupervisor, node_metrics
-from spdist.cluster.leadership import ALONE, Leadership
-from spdist.cluster.messages import GroupReport
-from spdist.cluster.node_facts import node_statistics
-from spdist.cluster.own_leader import OwnApp, OwnLeader
-from spdist.cluster.plans import Plans
-from spdist.cluster.server_group import ServerGroup
-from spdist.cluster.server_views import ServerFacts, own_app_view, own_nodes_view
-from spdist.cluster.source_ports import SourcePorts, SourceRole
-from spdist.cluster.streams import StreamAccess
-from spdist.cluster.views import placed_topology
-from spdist.cluster.warm_states import WarmStates
+from spdist.cluster.managers.plans import Plans
+from spdist.cluster.managers.streams import StreamAccess
+from spdist.cluster.managers.views import placed_topology
+from spdist.cluster.protocol.messages import GroupReport
+from spdist.cluster.servers.acceptance import accepted
+from spdist.cluster.servers.app_directory import AppDirectory
+from spdist.cluster.servers.app_files import AppFiles
+from spdist.cluster.servers.deployed import DeployOutcome
+from spdist.cluster.servers.group import ServerGroup
+from spdist.cluster.servers.own_leader import OwnApp, OwnLeader
+from spdist.cluster.servers.source_ports import SourcePorts, SourceRole
+from spdist.cluster.servers.views import ServerFacts, own_app_view, own_nodes_view
+from spdist.cluster.servers.warm_states import WarmStates
+from spdist.cluster.workers.group_revisions import GroupRevisions, RevisionStore
+from spdist.cluster.workers.hosting import Launcher
+from spdist.cluster.workers.keeper import GroupSupervisor, node_metrics
+from spdist.cluster.workers.node_facts import node_statistics
 from spdist.config import Config
 from spdist.errors import ClusterError, ConfigError, NotLeaderError, SiddhiAppError
 from spdist.planning.topology import Assignment
@@ -244,7 +245,7 @@ class ServerNode(HostNode):
         self._beat_now.set()
 
     def apps(self) -> list[Json]:
-        """Return all apps by name; see `spdist.cluster.server_views.own_app_view`."""
+        """Return all apps by name; see `spdist.cluster.servers.views.own_app_view`."""
         here, passive = self._here(), self.passive
         with self._lock:
             return [self._view(app, here, passive) for app in self._leader]
@@ -259,7 +260,7 @@ class ServerNode(HostNode):
         return self.app_text(name)
 
     def app_status(self, name: str, *, active: bool = False) -> Json:
-        """Return how an app is doing, with the figures of its query; see `spdist.cluster.server_views.own_app_view`.
+        """Return how an app is doing, with the figures of its query; see `spdist.cluster.servers.views.own_app_view`.
 
         With `active`, as the active server knows it: NotLeaderError on a passive one.
         """
@@ -277,7 +278,7 @@ class ServerNode(HostNode):
         return placed_topology(whole_topology(app.instance.assignment), view, {name: app.text})
 
     def nodes(self, *, apps: bool = False) -> Json:
-        """Return this node as who leads and as who works; see `spdist.cluster.server_views.own_nodes_view`."""
+        """Return this node as who leads and as who works; see `spdist.cluster.servers.views.own_nodes_view`."""
         supervisor = self._asked_supervisor()
         groups = supervisor.served_reports()
         group = self.id if self._group is None else self._group.id

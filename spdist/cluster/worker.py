@@ -1,4 +1,4 @@
-"""A worker: the shell that reports to the leader and runs what the leader tells it to, by `spdist.cluster.keeper`.
+"""A worker: the shell that reports to the leader and runs what the leader tells it to, by `cluster.workers.keeper`.
 
 Its heartbeat is a thread of its own, which Spark must not starve; the other threads are those of a `HostNode`.
 """
@@ -10,18 +10,18 @@ from typing import Any
 
 from spdist.clock import Clock
 from spdist.cluster.api import Server, worker_app
-from spdist.cluster.group_lists import ToldGroups, assignments_digest
-from spdist.cluster.group_revisions import RevisionStore
+from spdist.cluster.elections.timing import LOST_RETRY_MS
 from spdist.cluster.host_node import HostNode
-from spdist.cluster.hosting import Launcher
-from spdist.cluster.keeper import GroupSupervisor
-from spdist.cluster.known_managers import KnownManagers
-from spdist.cluster.link import LeaderLink, jittered
-from spdist.cluster.messages import WorkerTiming
-from spdist.cluster.node_facts import node_statistics
-from spdist.cluster.orders import OrderRunner
-from spdist.cluster.timing import LOST_RETRY_MS
-from spdist.cluster.wire import HeartbeatRequest
+from spdist.cluster.managers.orders import OrderRunner
+from spdist.cluster.protocol.group_lists import ToldGroups, assignments_digest
+from spdist.cluster.protocol.messages import WorkerTiming
+from spdist.cluster.protocol.wire import HeartbeatRequest
+from spdist.cluster.workers.group_revisions import RevisionStore
+from spdist.cluster.workers.hosting import Launcher
+from spdist.cluster.workers.keeper import GroupSupervisor
+from spdist.cluster.workers.known_managers import KnownManagers
+from spdist.cluster.workers.link import LeaderLink, jittered
+from spdist.cluster.workers.node_facts import node_statistics
 from spdist.config import Config
 from spdist.errors import UnauthorizedError
 

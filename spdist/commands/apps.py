@@ -13,8 +13,8 @@ from spdist.commands.connection import AppName, AsJson, Watch, connected, print_
 from spdist.commands.explained import read_text
 
 if TYPE_CHECKING:
-    from spdist.cluster.client import ClusterClient
-    from spdist.cluster.overview import AppStatus
+    from spdist.cluster.clients.client import ClusterClient
+    from spdist.cluster.clients.overview import AppStatus
 
 __all__ = ["add_to"]
 

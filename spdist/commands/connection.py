@@ -22,7 +22,7 @@ from spdist.commands.options import with_options
 from spdist.errors import ClusterError, SpdistError, TransportError
 
 if TYPE_CHECKING:
-    from spdist.cluster.client import ClusterClient
+    from spdist.cluster.clients.client import ClusterClient
 
 __all__ = [
     "AppName",
@@ -97,7 +97,7 @@ def complete_apps(ctx: typer.Context, incomplete: str) -> list[str]:
     if not password:
         return []
     try:
-        from spdist.cluster.client import ClusterClient
+        from spdist.cluster.clients.client import ClusterClient
 
         user = given.get("user") or os.environ.get("SPDIST_USER") or "admin"
         managers = (url or default_url).split(",")
@@ -158,8 +158,8 @@ def _client(
     cert_file: Path | None,
     key_file: Path | None,
 ) -> ClusterClient:
-    from spdist.cluster.client import ClusterClient
-    from spdist.cluster.stored_login import Credential, credential
+    from spdist.cluster.clients.client import ClusterClient
+    from spdist.cluster.security.stored_login import Credential, credential
     from spdist.transports.sockets.tls import Certificate
 
     managers = _managers(url)
@@ -201,7 +201,7 @@ class _Told(logging.Handler):
 @contextmanager
 def _waits_told() -> Iterator[None]:
     """Tell on stderr why a command takes longer: the client tries again, and logs that."""
-    from spdist.cluster.calling import log
+    from spdist.cluster.clients.calling import log
 
     handler, level = _Told(), log.level
     log.addHandler(handler)

@@ -36,7 +36,7 @@ def upgrade(
 
     Running managers need not be stopped. To an older spdist there is no way back: keep a copy of the database.
     """
-    from spdist.cluster.database import Transactions
+    from spdist.cluster.coordination.database import Transactions
     from spdist.config import load_config
 
     with explained():

@@ -20,8 +20,8 @@ from spdist.commands.lines import Lines, opened_lines
 from spdist.errors import MappingError
 
 if TYPE_CHECKING:
-    from spdist.cluster.client import ClusterClient
-    from spdist.cluster.feeding import RemoteFeed
+    from spdist.cluster.clients.client import ClusterClient
+    from spdist.cluster.clients.feeding import RemoteFeed
     from spdist.language.types import Schema
 
 __all__ = ["Form", "add_to", "read_lines"]
@@ -150,7 +150,7 @@ _Event = Callable[[], tuple[int, tuple[Any, ...]]]
 
 
 def _json_lines(lines: Iterable[str], schema: Schema, stream: str, time_column: str) -> Iterator[tuple[int, _Event]]:
-    from spdist.cluster.rows import from_json_event
+    from spdist.cluster.protocol.rows import from_json_event
     from spdist.transports.feed import checked_row
 
     def event(line: str) -> tuple[int, tuple[Any, ...]]:
@@ -246,7 +246,7 @@ def tail(
     as_table: Annotated[bool, typer.Option("--table", help="Print tables instead of JSON lines.")] = False,
 ) -> None:
     """Print the events of a published stream, each once: JSON lines that `spdist feed` and `spdist why` take."""
-    from spdist.cluster.rows import to_json_row
+    from spdist.cluster.protocol.rows import to_json_row
     from spdist.transports.delivery import ID_HEADER
 
     for page in client.pages(app, stream, "end" if new else "", follow=follow):

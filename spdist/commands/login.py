@@ -21,7 +21,7 @@ from spdist.commands.explained import explained
 from spdist.errors import ClusterError, UnauthorizedError
 
 if TYPE_CHECKING:
-    from spdist.cluster.stored_login import StoredLogin
+    from spdist.cluster.security.stored_login import StoredLogin
 
 __all__ = ["login", "logout"]
 
@@ -47,7 +47,7 @@ def login(
     browser: Browser = True,
 ) -> None:
     """Log in at the identity provider of a cluster; later commands and `spdist.connect` show its token."""
-    from spdist.cluster.stored_login import StoredLogin, login_file
+    from spdist.cluster.security.stored_login import StoredLogin, login_file
 
     with explained():
         managers = tuple(one.strip().rstrip("/") for one in url.split(","))
@@ -68,9 +68,9 @@ def login(
 
 def logout(url: Url = default_url) -> None:
     """Forget the login for a cluster, and end its tokens at the identity provider."""
-    from spdist.cluster.claims import RefusedToken
-    from spdist.cluster.provider import ProviderAway
-    from spdist.cluster.stored_login import login_file
+    from spdist.cluster.security.claims import RefusedToken
+    from spdist.cluster.security.provider import ProviderAway
+    from spdist.cluster.security.stored_login import login_file
 
     with explained():
         managers, file = url.split(","), login_file()
@@ -92,8 +92,8 @@ def logout(url: Url = default_url) -> None:
 
 def _way_in(managers: tuple[str, ...], trust_file: Path | None) -> dict[str, str]:
     """Return what a manager says of how people log in."""
-    from spdist.cluster.asking import UnreachableNode
-    from spdist.cluster.calling import Caller
+    from spdist.cluster.clients.asking import UnreachableNode
+    from spdist.cluster.clients.calling import Caller
     from spdist.config.external import is_safe_url
     from spdist.errors import ClusterUnreachableError
 
@@ -124,8 +124,8 @@ def _way_in(managers: tuple[str, ...], trust_file: Path | None) -> dict[str, str
 
 
 def _logged_in(begun: StoredLogin, port: int, browser: bool) -> StoredLogin:
-    from spdist.cluster.claims import RefusedToken
-    from spdist.cluster.provider import ProviderAway, random_text
+    from spdist.cluster.security.claims import RefusedToken
+    from spdist.cluster.security.provider import ProviderAway, random_text
 
     state, verifier, nonce = random_text(), random_text(), random_text()
     provider = begun.provider()

@@ -11,7 +11,7 @@ import typer
 from spdist.commands.explained import explained
 
 if TYPE_CHECKING:
-    from spdist.cluster.authority import Issued, Subject
+    from spdist.cluster.security.authority import Issued, Subject
 
 __all__ = ["tls_app"]
 
@@ -46,7 +46,7 @@ def init(
     force: Force = False,
 ) -> None:
     """Make an authority, and a certificate of it for each node and user; prints what goes into deployment.yaml."""
-    from spdist.cluster.authority import AUTHORITY, Authority, check_free
+    from spdist.cluster.security.authority import AUTHORITY, Authority, check_free
 
     with explained():
         subjects = _subjects(node, user)
@@ -59,7 +59,7 @@ def init(
 @tls_app.command()
 def add(directory: Directory, node: Nodes = None, user: Users = None, days: Days = _YEAR, force: Force = False) -> None:
     """Make certificates for further nodes and users, of the same authority."""
-    from spdist.cluster.authority import Authority, check_free
+    from spdist.cluster.security.authority import Authority, check_free
 
     with explained():
         subjects = _subjects(node, user)
@@ -80,7 +80,7 @@ def renew(
     ] = None,
 ) -> None:
     """Make certificates valid for longer. Keys stay; nodes take over the new file without a restart."""
-    from spdist.cluster.authority import AUTHORITY, Authority, issued_in
+    from spdist.cluster.security.authority import AUTHORITY, Authority, issued_in
 
     with explained():
         authority = Authority.open(directory)
@@ -96,7 +96,7 @@ def show(
     within: Annotated[int, typer.Option(min=0, help="Days before its end at which a certificate is too old.")] = 30,
 ) -> None:
     """Show whom the certificates are of and when they expire; exit code 1 where one has, or soon will."""
-    from spdist.cluster.authority import issued_in
+    from spdist.cluster.security.authority import issued_in
 
     with explained():
         found = issued_in(directory)
@@ -114,7 +114,7 @@ def _now() -> datetime:
 
 
 def _subjects(nodes: list[str] | None, users: list[str] | None) -> list[Subject]:
-    from spdist.cluster.authority import Subject
+    from spdist.cluster.security.authority import Subject
     from spdist.errors import ConfigError
 
     subjects = [*map(Subject.node, nodes or ()), *map(Subject.user, users or ())]
@@ -136,7 +136,7 @@ def _line(one: Issued) -> str:
 
 def _told(directory: Path, issued: list[Issued]) -> None:
     """Print what was made, and what each node and user needs of it."""
-    from spdist.cluster.authority import AUTHORITY, CertificateKind
+    from spdist.cluster.security.authority import AUTHORITY, CertificateKind
 
     place = directory.absolute()
     for one in issued:

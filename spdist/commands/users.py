@@ -13,7 +13,7 @@ from spdist.commands.connection import AsJson, show, table
 from spdist.commands.explained import explained
 
 if TYPE_CHECKING:
-    from spdist.cluster.user_file import StoredUser
+    from spdist.cluster.security.user_file import StoredUser
     from spdist.config import Config
 
 __all__ = ["user_app"]
@@ -31,7 +31,7 @@ Roles = Annotated[
 @user_app.command()
 def add(name: Name, conf: Conf, roles: Roles = "viewer") -> None:
     """Add a user; nodes that run know of it with the next request. The password is asked for, or read from stdin."""
-    from spdist.cluster.user_file import StoredUser, change_users, wrong_name
+    from spdist.cluster.security.user_file import StoredUser, change_users, wrong_name
     from spdist.config import known_roles
     from spdist.transports.sockets.logins import hashed
 
@@ -55,7 +55,7 @@ def add(name: Name, conf: Conf, roles: Roles = "viewer") -> None:
 @user_app.command("list")
 def list_users(conf: Conf, as_json: AsJson = False) -> None:
     """List the users of a node, those of its settings too, and what they are."""
-    from spdist.cluster.user_file import read_users
+    from spdist.cluster.security.user_file import read_users
 
     with explained():
         config, file = _settings(conf)
@@ -69,7 +69,7 @@ def list_users(conf: Conf, as_json: AsJson = False) -> None:
 @user_app.command()
 def remove(name: Name, conf: Conf) -> None:
     """Remove a user; with the next request nodes that run let it in no longer, nor its tokens."""
-    from spdist.cluster.user_file import change_users
+    from spdist.cluster.security.user_file import change_users
 
     with explained():
         config, file = _settings(conf)
@@ -85,7 +85,7 @@ def remove(name: Name, conf: Conf) -> None:
 @user_app.command()
 def passwd(name: Name, conf: Conf) -> None:
     """Give a user another password; the old one, and all tokens, end with the next request."""
-    from spdist.cluster.user_file import change_users, read_users
+    from spdist.cluster.security.user_file import change_users, read_users
     from spdist.transports.sockets.logins import hashed
 
     with explained():

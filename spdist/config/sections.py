@@ -273,7 +273,7 @@ class Auth(External):
 
     There is no built-in user: WSO2's ``admin/admin`` is known to everybody. Where neither users nor credentials are
     named, and all nodes are on the loopback, the first one that starts makes a password for ``admin`` and writes it to
-    `first_password_file`; the others read it there (`spdist.cluster.first_password`).
+    `first_password_file`; the others read it there (`spdist.cluster.security.first_password`).
 
     Users may stand in `users_file` as well, which ``spdist user`` writes and nodes read again when it has changed.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from spdist.cluster.client import ClusterClient
+from spdist.cluster.clients.client import ClusterClient
 from spdist.dashboard.upstream import Upstream
 
 __all__ = ["page_cluster"]

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spdist.cluster.access import Permission
-from spdist.cluster.asking import Reply, UnreachableNode
-from spdist.cluster.calling import Caller
-from spdist.cluster.client import ClusterClient
-from spdist.cluster.wire_errors import read_error
+from spdist.cluster.clients.asking import Reply, UnreachableNode
+from spdist.cluster.clients.calling import Caller
+from spdist.cluster.clients.client import ClusterClient
+from spdist.cluster.protocol.wire_errors import read_error
+from spdist.cluster.security.access import Permission
 from spdist.errors import ClusterError, ClusterUnreachableError, SpdistError, UnauthorizedError
 from spdist.transports.sockets.tls import Certificate
 

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import psutil
 
-from spdist.cluster.client import ClusterClient
+from spdist.cluster.clients.client import ClusterClient
 from spdist.cluster.manager import Manager
 from spdist.cluster.worker import Worker
 from spdist.config import load_config

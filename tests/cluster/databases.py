@@ -150,8 +150,8 @@ class Servers:
         for name in ("notebooks", "spdist"):
             (root / name).symlink_to(ROOT / name)
         with (
-            patch("spdist.cluster.nodes.workspace", lambda: root),
-            patch("spdist.cluster.local.workspace", lambda: root),
+            patch("spdist.cluster.processes.nodes.workspace", lambda: root),
+            patch("spdist.cluster.processes.local.workspace", lambda: root),
         ):
             yield environment(self.database(kind, home))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from spdist.cluster.election import Lease
-from spdist.cluster.instances import RestartPolicy
-from spdist.cluster.messages import (
+from spdist.cluster.elections.election import Lease
+from spdist.cluster.leader.instances import RestartPolicy
+from spdist.cluster.leader.state import ManagerState
+from spdist.cluster.protocol.messages import (
     Announce,
     AnswerHeartbeat,
     AppVersion,
@@ -27,7 +28,6 @@ from spdist.cluster.messages import (
     WorkerTiming,
     fingerprint,
 )
-from spdist.cluster.state import ManagerState
 from spdist.planning.topology import Assignment
 
 T = TypeVar("T")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.cluster.admission import GroupCost, Starting, StartPolicy, why_not_yet
-from spdist.cluster.messages import MemoryReport
+from spdist.cluster.protocol.messages import MemoryReport
+from spdist.cluster.workers.admission import GroupCost, Starting, StartPolicy, why_not_yet
 
 MIB = 1 << 20
 POLICY = StartPolicy(at_a_time=2, patience_ms=60_000)

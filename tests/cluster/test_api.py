@@ -18,12 +18,12 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from spdist.cluster.access import ROLES, Permission, Users
 from spdist.cluster.api import Server, manager_app, serve, worker_app
 from spdist.cluster.api.gate import STATUS, new_app
 from spdist.cluster.manager import Manager
-from spdist.cluster.messages import GroupPhase, GroupReport, WorkerReport
-from spdist.cluster.wire import HeartbeatRequest
+from spdist.cluster.protocol.messages import GroupPhase, GroupReport, WorkerReport
+from spdist.cluster.protocol.wire import HeartbeatRequest
+from spdist.cluster.security.access import ROLES, Permission, Users
 from spdist.cluster.worker import Worker
 from spdist.config import Config, load_config
 from spdist.config.users import BUILT_IN_ROLES

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.cluster.asking import Managers, Reply, Request, Round, UnreachableNode, may_repeat
-from spdist.cluster.feeding import FeedState
-from spdist.cluster.requests import NodeAnswer, app_status, asked_of, feed, in_order, that_answered
-from spdist.cluster.wire_errors import error_body
+from spdist.cluster.clients.asking import Managers, Reply, Request, Round, UnreachableNode, may_repeat
+from spdist.cluster.clients.feeding import FeedState
+from spdist.cluster.clients.requests import NodeAnswer, app_status, asked_of, feed, in_order, that_answered
+from spdist.cluster.protocol.wire_errors import error_body
 from spdist.errors import (
     ClusterError,
     ClusterUnreachableError,
@@ -174,7 +174,7 @@ def test_a_silent_node_matters_only_where_it_was_named() -> None:
 
 
 def test_pages_are_put_in_order_by_their_keys() -> None:
-    from spdist.cluster.requests import EventPage
+    from spdist.cluster.clients.requests import EventPage
 
     pages = [
         EventPage(SCHEMA, [(9, ("b",)), (9, ("d",))], "", False, [(2, 0, "ff", 0), (5, 0, "ff", 0)]),

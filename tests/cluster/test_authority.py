@@ -15,7 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from typer.testing import CliRunner
 
 from spdist.__main__ import app
-from spdist.cluster.authority import Authority, Subject, issued_in
+from spdist.cluster.security.authority import Authority, Subject, issued_in
 from spdist.config import load_config
 from spdist.errors import ConfigError
 

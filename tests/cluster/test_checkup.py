@@ -11,9 +11,9 @@ import pytest
 
 from spdist.clock import ManualClock
 from spdist.cluster import checkup
-from spdist.cluster.authority import Authority, Subject
 from spdist.cluster.checkup import Finding, FindingLevel, check_machine, check_node
 from spdist.cluster.manager import Manager
+from spdist.cluster.security.authority import Authority, Subject
 from spdist.config import Config, load_config
 from tests.cluster.shells import manager_config, settings, worker_config
 

@@ -10,9 +10,18 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
 
-from spdist.cluster.access import Users
-from spdist.cluster.claims import LEEWAY_S, Identified, RefusedToken, Rules, identified, is_jwt, key_set, shown_name
-from spdist.cluster.identity import Identity, KnownTokens, rules_of
+from spdist.cluster.security.access import Users
+from spdist.cluster.security.claims import (
+    LEEWAY_S,
+    Identified,
+    RefusedToken,
+    Rules,
+    identified,
+    is_jwt,
+    key_set,
+    shown_name,
+)
+from spdist.cluster.security.identity import Identity, KnownTokens, rules_of
 from spdist.config import load_config
 from spdist.config.external import is_safe_url
 from spdist.config.sections import Auth

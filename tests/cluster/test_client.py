@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from spdist.cluster.client import Caller, ClusterClient, UnreachableNode, may_follow
-from spdist.cluster.handle import Deployment
+from spdist.cluster.clients.client import Caller, ClusterClient, UnreachableNode, may_follow
+from spdist.cluster.clients.handle import Deployment
 from spdist.cluster.manager import Manager
-from spdist.cluster.wire_errors import error_body, read_error
+from spdist.cluster.protocol.wire_errors import error_body, read_error
 from spdist.cluster.worker import Worker
 from spdist.errors import (
     ClusterError,

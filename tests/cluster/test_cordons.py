@@ -9,8 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
+from spdist.cluster.clients.overview import ClusterStatus
+from spdist.cluster.leader.placement import decide_placement_by_load
+from spdist.cluster.leader.status import DeploymentState, deployment_status
 from spdist.cluster.manager import Manager
-from spdist.cluster.messages import (
+from spdist.cluster.managers.views import nodes_view
+from spdist.cluster.protocol.messages import (
     AnswerRebalance,
     CordonRequested,
     CordonSaved,
@@ -21,10 +25,6 @@ from spdist.cluster.messages import (
     Refuse,
     SaveCordon,
 )
-from spdist.cluster.overview import ClusterStatus
-from spdist.cluster.placement import decide_placement_by_load
-from spdist.cluster.status import DeploymentState, deployment_status
-from spdist.cluster.views import nodes_view
 from spdist.cluster.worker import Worker
 from spdist.config import load_config
 from spdist.errors import NotLeaderError

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from spdist.cluster.client import ClusterClient
+from spdist.cluster.clients.client import ClusterClient
 from spdist.cluster.manager import Manager
 from spdist.cluster.worker import Worker
 from spdist.config import load_config

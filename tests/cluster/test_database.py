@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.dialects import mysql, postgresql
 
-from spdist.cluster.database import database_now
-from spdist.cluster.store import CoordinationStore
+from spdist.cluster.coordination.database import database_now
+from spdist.cluster.coordination.store import CoordinationStore
 from spdist.errors import ConfigError, StoreUnavailableError
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spdist.cluster.messages import (
+from spdist.cluster.protocol.messages import (
     DeploymentForgotten,
     DeploymentSaved,
     DeployRequested,

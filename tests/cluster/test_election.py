@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spdist.clock import ManualClock
-from spdist.cluster.election import (
+from spdist.cluster.elections.election import (
     Acquire,
     Ballot,
     ElectionTiming,

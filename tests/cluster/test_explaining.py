@@ -14,12 +14,12 @@ from typer.testing import CliRunner, Result
 
 import spdist
 from spdist.__main__ import app as spdist_command
-from spdist.cluster.asking import Request
-from spdist.cluster.client import ClusterClient
-from spdist.cluster.handle import Deployment
+from spdist.cluster.clients.asking import Request
+from spdist.cluster.clients.client import ClusterClient
+from spdist.cluster.clients.handle import Deployment
+from spdist.cluster.clients.requests import NodeAnswer
 from spdist.cluster.host_node import HostNode
 from spdist.cluster.manager import Manager
-from spdist.cluster.requests import NodeAnswer
 from spdist.cluster.worker import Worker
 from spdist.config import load_config
 from spdist.errors import ClusterUnreachableError, NotFoundError, UndefinedNameError

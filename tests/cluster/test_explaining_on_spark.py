@@ -17,8 +17,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from typer.testing import CliRunner
 
 from spdist.__main__ import app as spdist_command
-from spdist.cluster.client import ClusterClient
-from spdist.cluster.handle import Deployment
+from spdist.cluster.clients.client import ClusterClient
+from spdist.cluster.clients.handle import Deployment
 from spdist.cluster.manager import Manager
 from spdist.cluster.worker import Worker
 from spdist.connectors.kafka.link import create_topics

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from spdist.cluster.exposition import prometheus_text, serve_metrics
-from spdist.cluster.messages import GroupPhase, GroupReport
+from spdist.cluster.protocol.messages import GroupPhase, GroupReport
 from spdist.errors import EngineError
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.cluster.election import LeaderRow
-from spdist.cluster.messages import (
+from spdist.cluster.elections.election import LeaderRow
+from spdist.cluster.protocol.messages import (
     Announce,
     GroupPhase,
     Level,

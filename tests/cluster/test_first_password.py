@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 import spdist
-from spdist.cluster.access import Permission, Users
-from spdist.cluster.client import Caller
-from spdist.cluster.first_password import with_first_user
+from spdist.cluster.clients.client import Caller
+from spdist.cluster.security.access import Permission, Users
+from spdist.cluster.security.first_password import with_first_user
 from spdist.cluster.worker import Worker
 from spdist.config import Config, load_config
 from spdist.errors import ConfigError

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from spdist.cluster.foresight import Foresight
-from spdist.cluster.messages import Desired
-from spdist.cluster.plans import Plans, plan_text
-from spdist.cluster.store import StoredDeployment
+from spdist.cluster.coordination.store import StoredDeployment
+from spdist.cluster.managers.foresight import Foresight
+from spdist.cluster.managers.plans import Plans, plan_text
+from spdist.cluster.protocol.messages import Desired
 from spdist.errors import StoreUnavailableError
 from spdist.planning.topology import Topology
 

@@ -7,10 +7,17 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.cluster.group_lists import ToldGroups, whole_groups
-from spdist.cluster.messages import GroupPhase, GroupReport, RedirectHeartbeat, Refuse, WorkerHeartbeat, WorkerReport
-from spdist.cluster.reports import LONGEST_ERROR, ChangedGroups
-from spdist.cluster.wire import HeartbeatRequest, read_message
+from spdist.cluster.protocol.group_lists import ToldGroups, whole_groups
+from spdist.cluster.protocol.messages import (
+    GroupPhase,
+    GroupReport,
+    RedirectHeartbeat,
+    Refuse,
+    WorkerHeartbeat,
+    WorkerReport,
+)
+from spdist.cluster.protocol.reports import LONGEST_ERROR, ChangedGroups
+from spdist.cluster.protocol.wire import HeartbeatRequest, read_message
 from tests.cluster.leader import Leader, app, only, seen
 
 Told = tuple[GroupPhase, str, dict[str, float]]

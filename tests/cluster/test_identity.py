@@ -20,7 +20,7 @@ import spdist
 from spdist.__main__ import app
 from spdist.cluster.api import manager_app
 from spdist.cluster.manager import Manager
-from spdist.cluster.stored_login import login_file
+from spdist.cluster.security.stored_login import login_file
 from spdist.config import load_config
 from spdist.errors import SpdistError, UnauthorizedError
 from tests.cluster.shells import APP, CONF, PASSWORD, running_manager, settings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.cluster.instances import Instance, RestartPolicy
-from spdist.cluster.messages import GroupPhase
+from spdist.cluster.leader.instances import Instance, RestartPolicy
+from spdist.cluster.protocol.messages import GroupPhase
 from spdist.errors import ConfigError
 from tests.cluster.leader import assignment, seen
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from spdist.clock import SystemClock
-from spdist.cluster.journal import Journal
-from spdist.cluster.journal_rows import Happened, JournalRows
-from spdist.cluster.messages import Announce, Level
-from spdist.cluster.store import CoordinationStore
+from spdist.cluster.coordination.journal import Journal
+from spdist.cluster.coordination.journal_rows import Happened, JournalRows
+from spdist.cluster.coordination.store import CoordinationStore
+from spdist.cluster.protocol.messages import Announce, Level
 from spdist.errors import ClusterError, StoreUnavailableError
 
 Eventually = Callable[..., object]

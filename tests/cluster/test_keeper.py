@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 
 from spdist.clock import ManualClock
-from spdist.cluster.admission import StartPolicy
-from spdist.cluster.hosting import READY, Readiness
-from spdist.cluster.keeper import GroupSupervisor
-from spdist.cluster.memory import Usage
-from spdist.cluster.messages import (
+from spdist.cluster.protocol.messages import (
     AnswerHeartbeat,
     GroupPhase,
     JoinedState,
@@ -22,7 +18,11 @@ from spdist.cluster.messages import (
     WorkerReport,
     WorkerTiming,
 )
-from spdist.cluster.worker_state import WorkerState
+from spdist.cluster.workers.admission import StartPolicy
+from spdist.cluster.workers.hosting import READY, Readiness
+from spdist.cluster.workers.keeper import GroupSupervisor
+from spdist.cluster.workers.memory import Usage
+from spdist.cluster.workers.state import WorkerState
 from spdist.errors import EngineError, NotFoundError
 from spdist.planning.topology import Assignment
 from tests.cluster.shells import (

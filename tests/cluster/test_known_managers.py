@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from spdist.cluster.known_managers import KnownManagers
-from spdist.cluster.link import LeaderLink
 from spdist.cluster.manager import Manager
 from spdist.cluster.worker import Worker
+from spdist.cluster.workers.known_managers import KnownManagers
+from spdist.cluster.workers.link import LeaderLink
 from tests.cluster.shells import FakeSpark, manager_config, plan, running_manager, worker_config
 
 Eventually = Callable[..., Any]

@@ -6,8 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from spdist.cluster.election import LeaderRow
-from spdist.cluster.messages import AnswerHeartbeat, LeaderSeen, RedirectHeartbeat, WorkerHeartbeat, WorkerReport
+from spdist.cluster.elections.election import LeaderRow
+from spdist.cluster.protocol.messages import (
+    AnswerHeartbeat,
+    LeaderSeen,
+    RedirectHeartbeat,
+    WorkerHeartbeat,
+    WorkerReport,
+)
 from tests.cluster.leader import FOREVER, TIMING, Leader, announced, only
 from tests.cluster.shells import manager_config, running_manager
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from spdist.clock import ManualClock
-from spdist.cluster import launcher as module
-from spdist.cluster.instances import RestartPolicy
-from spdist.cluster.launcher import SparkLauncher
+from spdist.cluster.leader.instances import RestartPolicy
+from spdist.cluster.workers import launcher as module
+from spdist.cluster.workers.launcher import SparkLauncher
 from spdist.engine import places
 from spdist.errors import EngineError
 from tests.cluster.shells import plan, worker_config

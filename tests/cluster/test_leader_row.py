@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 from sqlalchemy.exc import DBAPIError
 
-from spdist.cluster.database import LEADER
-from spdist.cluster.election import Acquire, LeaderRow
-from spdist.cluster.store import CoordinationStore
+from spdist.cluster.coordination.database import LEADER
+from spdist.cluster.coordination.store import CoordinationStore
+from spdist.cluster.elections.election import Acquire, LeaderRow
 from spdist.errors import StoreUnavailableError
 from tests.cluster.databases import KINDS, SERVERS
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spdist.cluster.loads import Loads
-from spdist.cluster.messages import GroupPhase, GroupReport, MemoryReport, WorkerReport
+from spdist.cluster.leader.loads import Loads
+from spdist.cluster.protocol.messages import GroupPhase, GroupReport, MemoryReport, WorkerReport
 
 
 def beat(worker: str = "w1", incarnation: str = "life", **metrics: float) -> WorkerReport:

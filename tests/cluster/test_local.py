@@ -15,11 +15,11 @@ import psutil
 import pytest
 
 import spdist
-from spdist.cluster.local import LocalCluster
-from spdist.cluster.nodes import NodeProcess
-from spdist.cluster.overview import GroupStatus
-from spdist.cluster.streams import StreamAccess
-from spdist.cluster.topics import fed_topic, published_topic, stream_schema
+from spdist.cluster.clients.overview import GroupStatus
+from spdist.cluster.managers.streams import StreamAccess
+from spdist.cluster.managers.topics import fed_topic, published_topic, stream_schema
+from spdist.cluster.processes.local import LocalCluster
+from spdist.cluster.processes.nodes import NodeProcess
 from spdist.config.sections import Log, Transports
 from spdist.errors import ClusterError, NotFoundError, OnDemandQueryError
 from spdist.transports.opening import transport_settings

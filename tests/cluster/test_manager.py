@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from spdist.clock import SystemClock
+from spdist.cluster.coordination.store import CoordinationStore
+from spdist.cluster.leader.state import ManagerState
 from spdist.cluster.manager import DeployOutcome, Manager
-from spdist.cluster.messages import AnswerHeartbeat, GroupPhase, GroupReport, RedirectHeartbeat, WorkerReport
-from spdist.cluster.state import ManagerState
-from spdist.cluster.store import CoordinationStore
+from spdist.cluster.protocol.messages import AnswerHeartbeat, GroupPhase, GroupReport, RedirectHeartbeat, WorkerReport
 from spdist.cluster.worker import Worker
 from spdist.errors import (
     ClusterError,

@@ -11,10 +11,10 @@ from typing import Any
 import psutil
 import pytest
 
-from spdist.cluster.client import Caller
+from spdist.cluster.clients.client import Caller
 from spdist.cluster.manager import Manager
-from spdist.cluster.memory import container_limit, memory_of, worker_memory
 from spdist.cluster.worker import Worker
+from spdist.cluster.workers.memory import container_limit, memory_of, worker_memory
 from tests.cluster.shells import APP, PASSWORD, FakeSpark, manager_config, running_manager, worker_config
 
 Eventually = Callable[..., Any]

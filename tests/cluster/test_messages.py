@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.cluster.messages import GroupPhase, WorkerTiming, fingerprint
+from spdist.cluster.protocol.messages import GroupPhase, WorkerTiming, fingerprint
 from spdist.errors import ConfigError
 from spdist.planning.topology import AssignedInput, Assignment
 from tests.cluster.leader import assignment

@@ -29,13 +29,13 @@ from typer.testing import CliRunner, Result
 
 import spdist.cluster.migrations
 from spdist.__main__ import app
-from spdist.cluster.database import METADATA, Transactions
-from spdist.cluster.election import LeaderRow
+from spdist.cluster.coordination.database import METADATA, Transactions
+from spdist.cluster.coordination.store import CoordinationStore
+from spdist.cluster.elections.election import LeaderRow
 from spdist.cluster.manager import Manager
-from spdist.cluster.messages import AppVersion, Desired
 from spdist.cluster.migrations import NEWEST, VERSION_TABLE
 from spdist.cluster.migrations.columns import NAME, TEXT
-from spdist.cluster.store import CoordinationStore
+from spdist.cluster.protocol.messages import AppVersion, Desired
 from spdist.errors import ClusterError, StoreUnavailableError
 from tests.cluster.databases import CHOSEN, SERVERS, driver_url, environment, write_settings
 from tests.cluster.shells import CONF, deadline, manager_config, plan, settings

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from spdist.cluster.manager import Manager
-from spdist.cluster.messages import WorkerReport
+from spdist.cluster.protocol.messages import WorkerReport
 from spdist.cluster.worker import Worker
 from spdist.config import Config, load_config
 from tests.cluster.shells import (

@@ -12,12 +12,12 @@ from typing import Any, Literal
 import pytest
 
 import spdist
-from spdist.cluster.client import Caller, ClusterClient
-from spdist.cluster.link import LeaderLink
+from spdist.cluster.clients.client import Caller, ClusterClient
 from spdist.cluster.manager import Manager
-from spdist.cluster.messages import WorkerReport
-from spdist.cluster.wire import HeartbeatRequest
+from spdist.cluster.protocol.messages import WorkerReport
+from spdist.cluster.protocol.wire import HeartbeatRequest
 from spdist.cluster.worker import Worker
+from spdist.cluster.workers.link import LeaderLink
 from spdist.config import Config, load_config
 from spdist.errors import ClusterError, ConfigError, TransportError, UnauthorizedError
 from tests.cluster.shells import APP, CONF, PASSWORD, FakeSpark, running_manager, settings

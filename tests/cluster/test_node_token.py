@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spdist.cluster.node_token import IssuedToken, Need, NodeToken, need_of
-from spdist.cluster.provider import ProviderAway
+from spdist.cluster.security.node_token import IssuedToken, Need, NodeToken, need_of
+from spdist.cluster.security.provider import ProviderAway
 from spdist.cluster.worker import Worker
 from spdist.config import Config, load_config
 from spdist.errors import ConfigError, UnauthorizedError

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spdist.cluster.placement import (
+from spdist.cluster.leader.placement import (
     PlacedGroup,
     PlacementRequest,
     PlacementWorker,
@@ -272,11 +272,11 @@ def test_round_robin_is_the_default_algorithm() -> None:
 
 
 def test_an_algorithm_is_found_by_its_path() -> None:
-    assert allocation_algorithm("spdist.cluster.placement.decide_placement") is decide_placement
+    assert allocation_algorithm("spdist.cluster.leader.placement.decide_placement") is decide_placement
 
 
 @pytest.mark.parametrize(
-    "name", ["nowhere", "no.such.module", "spdist.cluster.placement.nothing", "spdist.errors._CODES"]
+    "name", ["nowhere", "no.such.module", "spdist.cluster.leader.placement.nothing", "spdist.errors._CODES"]
 )
 def test_an_algorithm_that_cannot_be_used_is_named(name: str) -> None:
     with pytest.raises(ConfigError, match=name):

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from spdist.cluster import placement
-from spdist.cluster.placement import PlacedGroup, PlacementRequest, PlacementWorker, decide_placement_by_load
+from spdist.cluster.leader import placement
+from spdist.cluster.leader.placement import PlacedGroup, PlacementRequest, PlacementWorker, decide_placement_by_load
 
 QUICK = settings(
     max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), report_multiple_bugs=False, database=None

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from spdist.cluster.manager import Manager
-from spdist.cluster.planner import Planner, PlannerSettings
-from spdist.cluster.plans import plan_text
+from spdist.cluster.managers.planner import Planner, PlannerSettings
+from spdist.cluster.managers.plans import plan_text
 from spdist.errors import PLANNER_BUSY, BusyError, PlanningError, SiddhiAppError, SpdistError
 from spdist.planning.limits import AppLimits
 from tests.cluster.shells import PASSWORD, manager_config
@@ -140,7 +140,7 @@ def test_no_process_is_left_behind() -> None:
 
 def _plans(process: psutil.Process) -> bool:
     try:
-        return "spdist.cluster.planner" in process.cmdline()
+        return "spdist.cluster.managers.planner" in process.cmdline()
     except psutil.Error:
         return False
 
@@ -201,7 +201,7 @@ def test_a_wrong_app_shows_the_part_of_a_long_line_around_its_place() -> None:
 
 def test_the_process_is_there_before_the_first_app(tmp_path: Path) -> None:
     def processes() -> set[psutil.Process]:
-        return {one for one in psutil.Process().children() if "spdist.cluster.planner" in one.cmdline()}
+        return {one for one in psutil.Process().children() if "spdist.cluster.managers.planner" in one.cmdline()}
 
     before, manager = processes(), Manager(manager_config(tmp_path))
     manager.start()

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from spdist.cluster.plans import plan_text
+from spdist.cluster.managers.plans import plan_text
 from spdist.errors import SiddhiAppError
 
 PLAN = """\
 import json, sys
 from pathlib import Path
-from spdist.cluster.plans import plan_text
+from spdist.cluster.managers.plans import plan_text
 import spdist.cluster.manager
 topology = plan_text(sys.argv[1])
 heavy = ("pyspark", "pyarrow", "pandas", "ipywidgets", "spdist.engine", "spdist.runtime")

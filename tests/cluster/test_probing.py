@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from spdist.cluster.messages import ProbeWorker, WorkerGone
-from spdist.cluster.probing import Prober, is_refused
+from spdist.cluster.elections.probing import Prober, is_refused
+from spdist.cluster.protocol.messages import ProbeWorker, WorkerGone
 from tests.cluster.leader import TIMING, Leader, announced, app, only
 from tests.cluster.shells import APP, CONF, manager_config, running_manager, settings
 
@@ -51,7 +51,7 @@ def test_a_host_that_does_not_answer_proves_nothing(monkeypatch: pytest.MonkeyPa
         def connect(self, address: object) -> None:
             raise TimeoutError("timed out")
 
-    monkeypatch.setattr("spdist.cluster.probing.socket.socket", Silent)
+    monkeypatch.setattr("spdist.cluster.elections.probing.socket.socket", Silent)
     assert not is_refused(url(listener))
 
 

@@ -14,9 +14,9 @@ from urllib.parse import parse_qs, urlencode
 import pytest
 
 from spdist.cluster.checkup import FindingLevel, check_node
-from spdist.cluster.claims import Keys, RefusedToken
-from spdist.cluster.provider import Provider, ProviderAccess, ProviderAway, ProviderEndpoints, endpoints_of
-from spdist.cluster.scim import ListedUser
+from spdist.cluster.security.claims import Keys, RefusedToken
+from spdist.cluster.security.provider import Provider, ProviderAccess, ProviderAway, ProviderEndpoints, endpoints_of
+from spdist.cluster.security.scim import ListedUser
 from spdist.config import Secret, load_config
 from spdist.transports.sockets.tls import Certificate, server_context
 from tests.transports.certificates import authority

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from spdist.cluster.client import ClusterClient
+from spdist.cluster.clients.client import ClusterClient
 from spdist.cluster.manager import Manager
-from spdist.cluster.questions import Question, Questions
+from spdist.cluster.managers.questions import Question, Questions
 from spdist.cluster.worker import Worker
 from spdist.config import load_config
 from spdist.errors import BusyError, OnDemandQueryError, SiddhiAppError, UnansweredError

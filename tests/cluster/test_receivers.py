@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spdist.cluster.local import LocalCluster
+from spdist.cluster.processes.local import LocalCluster
 from spdist.language.types import Schema
 
 Eventually = Callable[..., Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.cluster.messages import (
+from spdist.cluster.protocol.messages import (
     GroupPhase,
 )
 from tests.cluster.leader import TIMING, Leader, app, assignment, seen

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from spdist.cluster.client import Caller, ClusterClient
-from spdist.cluster.group_revisions import open_topics
+from spdist.cluster.clients.client import Caller, ClusterClient
 from spdist.cluster.manager import Manager
-from spdist.cluster.orders import OrderBook, OrderRunner
-from spdist.cluster.revisions import AppRevisions
-from spdist.cluster.wire import OrderMessage, OutcomeMessage, read_message
-from spdist.cluster.wire_errors import error_body
+from spdist.cluster.managers.orders import OrderBook, OrderRunner
+from spdist.cluster.managers.revisions import AppRevisions
+from spdist.cluster.protocol.wire import OrderMessage, OutcomeMessage, read_message
+from spdist.cluster.protocol.wire_errors import error_body
 from spdist.cluster.worker import Worker
+from spdist.cluster.workers.group_revisions import open_topics
 from spdist.engine.cuts import Cut
 from spdist.errors import BusyError, ClusterError, NotFoundError, NoWorkersError, SpdistError, StateError
 from spdist.runtime.revision_files import WentBack

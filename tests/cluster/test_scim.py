@@ -12,10 +12,10 @@ import httpx
 import pytest
 
 from spdist.cluster.checkup import FindingLevel, check_node
-from spdist.cluster.claims import RefusedToken
-from spdist.cluster.identity import Identity
-from spdist.cluster.provider import ProviderAway
-from spdist.cluster.scim import ListedUser, UsersPage, read_page
+from spdist.cluster.security.claims import RefusedToken
+from spdist.cluster.security.identity import Identity
+from spdist.cluster.security.provider import ProviderAway
+from spdist.cluster.security.scim import ListedUser, UsersPage, read_page
 from spdist.config import Secret, load_config
 from spdist.config.external import MappedRole
 from spdist.config.sections import Auth

@@ -18,14 +18,14 @@ import httpx
 import pytest
 
 from spdist.clock import SystemClock
-from spdist.cluster.candidate import Candidate
-from spdist.cluster.client import ClusterClient
-from spdist.cluster.election import ElectionTiming, LeaderRow, Lease
-from spdist.cluster.leadership import ALONE, Leadership
-from spdist.cluster.messages import Elected, LeaderSeen, LeaseRenewed
+from spdist.cluster.clients.client import ClusterClient
+from spdist.cluster.coordination.store import CoordinationStore
+from spdist.cluster.elections.candidate import Candidate
+from spdist.cluster.elections.election import ElectionTiming, LeaderRow, Lease
+from spdist.cluster.elections.leadership import ALONE, Leadership
+from spdist.cluster.managers.topics import stream_schemas
+from spdist.cluster.protocol.messages import Elected, LeaderSeen, LeaseRenewed
 from spdist.cluster.server_node import ServerNode
-from spdist.cluster.store import CoordinationStore
-from spdist.cluster.topics import stream_schemas
 from spdist.config import Config, load_config
 from spdist.errors import ConfigError, StoreUnavailableError
 from spdist.planning.topology import Assignment

@@ -14,15 +14,15 @@ from typing import Any
 import httpx
 import pytest
 
-from spdist.cluster.app_directory import AppDirectory, FileChanges, Stamp, changes
-from spdist.cluster.client import ClusterClient
-from spdist.cluster.election import Lease
-from spdist.cluster.instances import RestartPolicy
-from spdist.cluster.local_servers import LocalServers
-from spdist.cluster.messages import GroupPhase, GroupReport, WorkerReport, fingerprint
-from spdist.cluster.own_leader import OwnLeader
+from spdist.cluster.clients.client import ClusterClient
+from spdist.cluster.elections.election import Lease
+from spdist.cluster.leader.instances import RestartPolicy
+from spdist.cluster.processes.local_servers import LocalServers
+from spdist.cluster.protocol.messages import GroupPhase, GroupReport, WorkerReport, fingerprint
 from spdist.cluster.server_node import ServerNode
-from spdist.cluster.worker_state import WorkerState
+from spdist.cluster.servers.app_directory import AppDirectory, FileChanges, Stamp, changes
+from spdist.cluster.servers.own_leader import OwnLeader
+from spdist.cluster.workers.state import WorkerState
 from spdist.config import Config, load_config
 from spdist.errors import ClusterError, ConfigError, NotFoundError, SpdistError
 from spdist.panels import MonitorPanel, TopologyPanel

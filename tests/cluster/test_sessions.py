@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from spdist.cluster.manager import Manager
-from spdist.cluster.sessions import TOKEN_LENGTH, Session, TokenSessions
+from spdist.cluster.security.sessions import TOKEN_LENGTH, Session, TokenSessions
 from spdist.config import load_config
 from tests.cluster.shells import CONF, PASSWORD, running_manager, settings, with_users
 

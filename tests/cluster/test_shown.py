@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from spdist.cluster import requests
-from spdist.cluster.client import ClusterClient
-from spdist.cluster.client_async import AsyncClusterClient
-from spdist.cluster.feeding import FeedState, RemoteFeed
-from spdist.cluster.handle import Deployment, reached
-from spdist.cluster.listings import journal_listing, log_listing, move_listing, revision_listing
-from spdist.cluster.overview import AppStatus, ClusterStatus
+from spdist.cluster.clients import requests
+from spdist.cluster.clients.client import ClusterClient
+from spdist.cluster.clients.client_async import AsyncClusterClient
+from spdist.cluster.clients.feeding import FeedState, RemoteFeed
+from spdist.cluster.clients.handle import Deployment, reached
+from spdist.cluster.clients.listings import journal_listing, log_listing, move_listing, revision_listing
+from spdist.cluster.clients.overview import AppStatus, ClusterStatus
 from spdist.errors import ClusterError, DeploymentTimeoutError
 from spdist.language.types import Schema
 from spdist.look import STATE_COLOURS

@@ -18,7 +18,7 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
 from spdist.cluster.server_node import ServerNode
-from spdist.cluster.source_ports import SourceRole, closed_answer, kept_ports
+from spdist.cluster.servers.source_ports import SourceRole, closed_answer, kept_ports
 from spdist.config import load_config
 from spdist.config.allowed import Allowed
 from spdist.connectors.http.addresses import HttpAddress, sources_at

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from spdist import workspace
-from spdist.cluster import local_nodes, nodes
-from spdist.cluster.local import LocalCluster
-from spdist.cluster.nodes import cause_in
+from spdist.cluster.processes import local_nodes, nodes
+from spdist.cluster.processes.local import LocalCluster
+from spdist.cluster.processes.nodes import cause_in
 from spdist.errors import ClusterError, NotebookError
 
 WITHOUT_JAVA = """\

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from spdist.cluster.election import LeaderRow, Lease
-from spdist.cluster.messages import (
+from spdist.cluster.elections.election import LeaderRow, Lease
+from spdist.cluster.elections.timing import LOST_RETRY_MS
+from spdist.cluster.leader.roster import IN_DOUBT
+from spdist.cluster.protocol.messages import (
     AnswerHeartbeat,
     DeploymentForgotten,
     DeploymentSaved,
@@ -26,8 +28,6 @@ from spdist.cluster.messages import (
     WorkerHeartbeat,
     WorkersSaved,
 )
-from spdist.cluster.roster import IN_DOUBT
-from spdist.cluster.timing import LOST_RETRY_MS
 from spdist.errors import NotLeaderError
 from tests.cluster.leader import FOREVER, TIMING, Leader, announced, app, assignment, only, seen
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.cluster.messages import AppVersion, GroupPhase, MemoryReport
-from spdist.cluster.overview import ClusterStatus
-from spdist.cluster.status import DeploymentState, DeploymentStatus, deployment_status, deployment_statuses
-from spdist.cluster.views import nodes_view
+from spdist.cluster.clients.overview import ClusterStatus
+from spdist.cluster.leader.status import DeploymentState, DeploymentStatus, deployment_status, deployment_statuses
+from spdist.cluster.managers.views import nodes_view
+from spdist.cluster.protocol.messages import AppVersion, GroupPhase, MemoryReport
 from spdist.errors import NotFoundError
 from tests.cluster.leader import TIMING, Leader, app, assignment, seen
 

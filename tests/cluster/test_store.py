@@ -16,10 +16,10 @@ from typing import Any
 import psutil
 import pytest
 
-from spdist.cluster import store as store_module
-from spdist.cluster.election import ElectionTiming, LeaderRow
-from spdist.cluster.messages import AppVersion, Desired
-from spdist.cluster.store import CoordinationStore
+from spdist.cluster.coordination import store as store_module
+from spdist.cluster.coordination.store import CoordinationStore
+from spdist.cluster.elections.election import ElectionTiming, LeaderRow
+from spdist.cluster.protocol.messages import AppVersion, Desired
 from spdist.errors import ClusterError, StaleTermError, StoreUnavailableError
 from spdist.planning.topology import Assignment
 from spdist.planning.updates.origin import FIRST, Begin, Origin

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spdist.cluster.stored_login import LoginFile, StoredLogin, StoredToken, credential
+from spdist.cluster.security.stored_login import LoginFile, StoredLogin, StoredToken, credential
 from spdist.commands.login import code_of
 from spdist.errors import ConfigError, UnauthorizedError
 

@@ -14,15 +14,15 @@ from typing import Any
 import httpx
 import pytest
 
-from spdist.cluster import requests
-from spdist.cluster.calling import Caller
-from spdist.cluster.client import LOOK_S, ClusterClient
-from spdist.cluster.client_async import AsyncClusterClient
-from spdist.cluster.cursors import read_cursor, write_cursor
-from spdist.cluster.feeding import FeedState
+from spdist.cluster.clients import requests
+from spdist.cluster.clients.calling import Caller
+from spdist.cluster.clients.client import LOOK_S, ClusterClient
+from spdist.cluster.clients.client_async import AsyncClusterClient
+from spdist.cluster.clients.feeding import FeedState
 from spdist.cluster.manager import Manager
-from spdist.cluster.rows import from_json_row, to_json_row
-from spdist.cluster.streams import StreamAccess
+from spdist.cluster.managers.streams import StreamAccess
+from spdist.cluster.protocol.cursors import read_cursor, write_cursor
+from spdist.cluster.protocol.rows import from_json_row, to_json_row
 from spdist.config import load_config
 from spdist.errors import ClusterError, MappingError, NotFoundError, UnauthorizedError
 from spdist.language.types import Schema

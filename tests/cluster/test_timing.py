@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.cluster.election import ElectionTiming
+from spdist.cluster.elections.election import ElectionTiming
+from spdist.cluster.elections.timing import LOST_RETRY_MS, WorkerTiming, failover_doubt
 from spdist.cluster.manager import Manager
 from spdist.cluster.process import times_doubt
-from spdist.cluster.timing import LOST_RETRY_MS, WorkerTiming, failover_doubt
 from spdist.config import load_config
 from tests.cluster.databases import ROOT
 from tests.cluster.shells import manager_config, plan

@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from spdist.__main__ import app
-from spdist.cluster.access import ROLES, Users
-from spdist.cluster.user_file import StoredUser, change_users, read_users
+from spdist.cluster.security.access import ROLES, Users
+from spdist.cluster.security.user_file import StoredUser, change_users, read_users
 from spdist.config import Config, load_config
 from spdist.errors import ConfigError
 from spdist.transports.sockets.logins import hashed, is_hash

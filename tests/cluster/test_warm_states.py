@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spdist.cluster.instances import Instance
-from spdist.cluster.own_leader import OwnApp
-from spdist.cluster.server_views import StateSeen, own_app_view
-from spdist.cluster.warm_states import WarmStates, state_seen
+from spdist.cluster.leader.instances import Instance
+from spdist.cluster.servers.own_leader import OwnApp
+from spdist.cluster.servers.views import StateSeen, own_app_view
+from spdist.cluster.servers.warm_states import WarmStates, state_seen
 from spdist.engine.following import Followed
 from spdist.engine.state import StateStore
 from spdist.planning.topology import Assignment

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.cluster.group_lists import KnownAssignments, assignments_digest
-from spdist.cluster.messages import (
+from spdist.cluster.protocol.group_lists import KnownAssignments, assignments_digest
+from spdist.cluster.protocol.messages import (
     AnswerHeartbeat,
     GroupPhase,
     JoinedState,
@@ -18,7 +18,7 @@ from spdist.cluster.messages import (
     WorkerReport,
     fingerprint,
 )
-from spdist.cluster.wire import Address, HeartbeatAnswer, HeartbeatRequest, Leader, parse_message, read_message
+from spdist.cluster.protocol.wire import Address, HeartbeatAnswer, HeartbeatRequest, Leader, parse_message, read_message
 from spdist.errors import ClusterError
 from spdist.planning.topology import Assignment
 from tests.cluster.leader import TIMING, assignment, seen

@@ -22,16 +22,16 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from spdist.cluster.client import Caller, UnreachableNode
-from spdist.cluster.link import LeaderLink
+from spdist.cluster.clients.client import Caller, UnreachableNode
 from spdist.cluster.manager import Manager
-from spdist.cluster.messages import (
+from spdist.cluster.protocol.messages import (
     JoinedState,
     RedirectHeartbeat,
     WorkerReport,
 )
-from spdist.cluster.wire import HeartbeatRequest
+from spdist.cluster.protocol.wire import HeartbeatRequest
 from spdist.cluster.worker import Worker
+from spdist.cluster.workers.link import LeaderLink
 from spdist.config import Secret, load_config
 from spdist.errors import ConfigError, EngineError, UnauthorizedError
 from tests.cluster.shells import (

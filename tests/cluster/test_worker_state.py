@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from spdist.cluster.messages import AnswerHeartbeat, GroupPhase, GroupReport, JoinedState
-from spdist.cluster.worker_state import ForgetGroup, KillGroup, StartGroup, StopGroup, WorkerState
+from spdist.cluster.protocol.messages import AnswerHeartbeat, GroupPhase, GroupReport, JoinedState
+from spdist.cluster.workers.state import ForgetGroup, KillGroup, StartGroup, StopGroup, WorkerState
 from spdist.planning.topology import Assignment
 from tests.cluster.leader import TIMING, assignment, seen
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from spdist.__main__ import app
-from spdist.cluster.calling import LeaderClient
+from spdist.cluster.clients.calling import LeaderClient
 from spdist.cluster.manager import Manager
 from spdist.cluster.worker import Worker
 from tests.cluster.shells import PASSWORD, FakeSpark, manager_config, worker_config

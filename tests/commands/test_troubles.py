@@ -206,7 +206,7 @@ def test_a_command_that_waits_for_a_manager_says_so(run: Run, impatient: Callabl
     assert done.exit_code == 3
     assert done.stderr.startswith("no manager answered: ")
     assert done.stderr.count("tried again for 0.5 s") == 1
-    assert not logging.getLogger("spdist.cluster.calling").handlers
+    assert not logging.getLogger("spdist.cluster.clients.calling").handlers
 
 
 def test_a_password_in_an_address_is_refused_and_not_shown(run: Run) -> None:

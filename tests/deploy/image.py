@@ -32,7 +32,7 @@ import yaml
 from sqlalchemy import make_url
 
 import spdist
-from spdist.cluster.client import ClusterClient
+from spdist.cluster.clients.client import ClusterClient
 from spdist.errors import SpdistError
 from spdist.services.kafka import KafkaBroker
 from spdist.services.process import HOST, free_ports

@@ -32,9 +32,9 @@ from pathlib import Path
 
 import psutil
 
-from spdist.cluster.client import Caller, ClusterClient
-from spdist.cluster.streams import StreamAccess
-from spdist.cluster.topics import stream_schema
+from spdist.cluster.clients.client import Caller, ClusterClient
+from spdist.cluster.managers.streams import StreamAccess
+from spdist.cluster.managers.topics import stream_schema
 from spdist.errors import SpdistError
 from spdist.services.process import free_port
 from spdist.transports.kafka.options import KafkaSettings

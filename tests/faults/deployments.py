@@ -30,8 +30,8 @@ from pathlib import Path
 import httpx
 import psutil
 
-from spdist.cluster.client import ClusterClient
-from spdist.cluster.local_servers import LocalServers
+from spdist.cluster.clients.client import ClusterClient
+from spdist.cluster.processes.local_servers import LocalServers
 from spdist.errors import SpdistError
 from spdist.look import table_text
 from spdist.services.haproxy import Backend, HAProxy

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from spdist.cluster.client import UnreachableNode
-from spdist.cluster.local import LocalCluster
+from spdist.cluster.clients.client import UnreachableNode
+from spdist.cluster.processes.local import LocalCluster
 from spdist.config import load_config
 from spdist.errors import SpdistError
 from spdist.transports.log import LogTransport

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from spdist.cluster.client import Caller, UnreachableNode
+from spdist.cluster.clients.client import Caller, UnreachableNode
 from spdist.services.kafka import KafkaBroker
 from spdist.services.process import free_port
 from tests.faults.island import HOME, Island

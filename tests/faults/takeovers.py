@@ -27,7 +27,7 @@ from pathlib import Path
 
 import psutil
 
-from spdist.cluster.local import LocalCluster
+from spdist.cluster.processes.local import LocalCluster
 from tests.faults.failovers import ClusterTraffic, shipped_times, wait_for
 
 #: How long it may take at shipped times, s.

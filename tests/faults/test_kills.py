@@ -24,7 +24,7 @@ from subprocess import PIPE
 import psutil
 import pytest
 
-from spdist.cluster.topics import fed_topic, published_topic, stream_schema
+from spdist.cluster.managers.topics import fed_topic, published_topic, stream_schema
 from spdist.engine.local import run
 from spdist.engine.places import names_in, place_of
 from spdist.language.parsing.parser import parse

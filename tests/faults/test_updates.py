@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from spdist.cluster.local import LocalCluster
+from spdist.cluster.processes.local import LocalCluster
 
 UPDATES = int(os.environ.get("SPDIST_UPDATES", "3"))
 #: Over what, where nobody asks for more.

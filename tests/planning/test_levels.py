@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.cluster.plans import plan_text
+from spdist.cluster.managers.plans import plan_text
 from spdist.planning.levels import levels
 
 HEAD = "@app:name('L') define stream In (a int); define stream A (a int); define stream B (a int); "

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from spdist.cluster.election import LeaderRow, Lease
-from spdist.cluster.instances import RestartPolicy
-from spdist.cluster.members import Members
-from spdist.cluster.messages import (
+from spdist.cluster.elections.election import LeaderRow, Lease
+from spdist.cluster.leader.instances import RestartPolicy
+from spdist.cluster.leader.members import Members
+from spdist.cluster.leader.state import ManagerState
+from spdist.cluster.protocol.messages import (
     AnswerHeartbeat,
     Elected,
     Instruction,
@@ -17,8 +18,7 @@ from spdist.cluster.messages import (
     WorkerReport,
     WorkerTiming,
 )
-from spdist.cluster.state import ManagerState
-from spdist.cluster.worker_state import WorkerState
+from spdist.cluster.workers.state import WorkerState
 from tests.properties.cluster_simulation import World
 from tests.properties.simulated_nodes import ELECTION, WORKERS, Manager, Worker, with_roster
 

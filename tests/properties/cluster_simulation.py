@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from spdist.cluster.election import LeaderRow, Lease
-from spdist.cluster.instances import RestartPolicy
-from spdist.cluster.messages import (
+from spdist.cluster.elections.election import LeaderRow, Lease
+from spdist.cluster.leader.instances import RestartPolicy
+from spdist.cluster.leader.state import ManagerState
+from spdist.cluster.leader.status import DeploymentState, deployment_statuses
+from spdist.cluster.protocol.messages import (
     Announce,
     AppVersion,
     CordonRequested,
@@ -25,9 +27,7 @@ from spdist.cluster.messages import (
     Refuse,
     UndeployRequested,
 )
-from spdist.cluster.state import ManagerState
-from spdist.cluster.status import DeploymentState, deployment_statuses
-from spdist.cluster.worker_state import WorkerState
+from spdist.cluster.workers.state import WorkerState
 from spdist.planning.topology import Assignment
 from tests.properties.simulated_database import Database, assignments
 from tests.properties.simulated_network import Network

@@ -11,10 +11,10 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spdist.cluster.election import LeaderRow, Lease
-from spdist.cluster.instances import RestartPolicy
-from spdist.cluster.leadership import Leadership
-from spdist.cluster.messages import (
+from spdist.cluster.elections.election import LeaderRow, Lease
+from spdist.cluster.elections.leadership import Leadership
+from spdist.cluster.leader.instances import RestartPolicy
+from spdist.cluster.protocol.messages import (
     AnswerHeartbeat,
     Deposed,
     Elected,
@@ -24,8 +24,8 @@ from spdist.cluster.messages import (
     LeaseRenewed,
     WorkerReport,
 )
-from spdist.cluster.own_leader import OwnLeader
-from spdist.cluster.worker_state import WorkerState
+from spdist.cluster.servers.own_leader import OwnLeader
+from spdist.cluster.workers.state import WorkerState
 from spdist.planning.topology import Assignment
 from tests.properties.simulated_database import Database
 from tests.properties.simulated_network import Network

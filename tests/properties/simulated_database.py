@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from spdist.cluster.election import LeaderRow
-from spdist.cluster.messages import AppVersion, Desired
+from spdist.cluster.elections.election import LeaderRow
+from spdist.cluster.protocol.messages import AppVersion, Desired
 from spdist.planning.topology import Assignment
 
 __all__ = ["Database", "Unreachable", "assignments"]
@@ -40,7 +40,7 @@ class Row:
 
 
 class Database:
-    """The coordination database: atomic, with a clock of its own. Its methods follow `spdist.cluster.store`."""
+    """The coordination database: atomic, with a clock of its own. Its methods follow `cluster.coordination.store`."""
 
     def __init__(self, clock: Callable[[], int], forgets: Callable[[str], None]) -> None:
         self.up = True

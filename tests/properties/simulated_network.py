@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from spdist.cluster.messages import (
+from spdist.cluster.protocol.messages import (
     AnswerHeartbeat,
     Instruction,
     ProbeWorker,

@@ -14,10 +14,12 @@ from functools import partial
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from spdist.cluster import state
-from spdist.cluster.election import Acquire, ElectionTiming, Follow, LeaderRow, Lease, Renew, decide
-from spdist.cluster.instances import RestartPolicy
-from spdist.cluster.messages import (
+from spdist.cluster.elections.election import Acquire, ElectionTiming, Follow, LeaderRow, Lease, Renew, decide
+from spdist.cluster.leader import state
+from spdist.cluster.leader.instances import RestartPolicy
+from spdist.cluster.leader.roster import Roster
+from spdist.cluster.leader.state import ManagerState
+from spdist.cluster.protocol.messages import (
     AnswerHeartbeat,
     CordonSaved,
     DeploymentForgotten,
@@ -40,9 +42,7 @@ from spdist.cluster.messages import (
     WorkersSaved,
     WorkerTiming,
 )
-from spdist.cluster.roster import Roster
-from spdist.cluster.state import ManagerState
-from spdist.cluster.worker_state import ForgetGroup, KillGroup, StartGroup, StopGroup, WorkerState
+from spdist.cluster.workers.state import ForgetGroup, KillGroup, StartGroup, StopGroup, WorkerState
 from tests.properties.simulated_database import Database, Unreachable
 
 ELECTION = ElectionTiming(heartbeat_interval_ms=60, heartbeat_max_retry=3)

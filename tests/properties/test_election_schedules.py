@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from spdist.cluster.election import Acquire, ElectionTiming, Follow, LeaderRow, Lease, Renew, decide
+from spdist.cluster.elections.election import Acquire, ElectionTiming, Follow, LeaderRow, Lease, Renew, decide
 
 TIMING = ElectionTiming(heartbeat_interval_ms=1_000, heartbeat_max_retry=2)
 SCHEDULES = 3_000

@@ -1,8 +1,8 @@
 """When the leader is lost: no group stops for that, and none is started that may still be running.
 
 In the simulated cluster. How long a new leader waits before it starts what nobody has reported is tried by schedules
-that are each made for one rule of `spdist.cluster.roster`: the real cluster survives them, and a mutant without that
-rule runs a group twice. Random schedules hardly meet them.
+that are each made for one rule of `spdist.cluster.leader.roster`: the real cluster survives them, and a mutant without
+that rule runs a group twice. Random schedules hardly meet them.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import replace
 
 import pytest
 
-from spdist.cluster.election import ElectionTiming
-from spdist.cluster.instances import RestartPolicy
-from spdist.cluster.members import Member
-from spdist.cluster.messages import AnswerHeartbeat, SaveWorkers, WorkerHeartbeat, WorkerReport
-from spdist.cluster.roster import Roster
-from spdist.cluster.state import ManagerState
-from spdist.cluster.timing import LOST_RETRY_MS, WorkerTiming
+from spdist.cluster.elections.election import ElectionTiming
+from spdist.cluster.elections.timing import LOST_RETRY_MS, WorkerTiming
+from spdist.cluster.leader.instances import RestartPolicy
+from spdist.cluster.leader.members import Member
+from spdist.cluster.leader.roster import Roster
+from spdist.cluster.leader.state import ManagerState
+from spdist.cluster.protocol.messages import AnswerHeartbeat, SaveWorkers, WorkerHeartbeat, WorkerReport
 from tests.properties import cluster_simulation, simulated_nodes
 from tests.properties.cluster_mutants import AnyList, Unlisted
 from tests.properties.cluster_simulation import World

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from spdist.cluster.messages import WorkerHeartbeat, WorkerReport
+from spdist.cluster.protocol.messages import WorkerHeartbeat, WorkerReport
 from tests.properties.cluster_mutants import MUTANTS
 from tests.properties.cluster_schedules import APPS, make_world, random_schedule, run_schedule, troubled_workers
 from tests.properties.cluster_simulation import World

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from spdist.cluster.plans import plan_text
+from spdist.cluster.managers.plans import plan_text
 from spdist.config.sections import Log, Transports
 from spdist.engine.arrivals import Arrivals
 from spdist.engine.query import QuerySettings

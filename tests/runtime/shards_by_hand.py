@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from spdist.cluster.topics import fed_topic
+from spdist.cluster.managers.topics import fed_topic
 from spdist.engine.hosted import build_island
 from spdist.engine.layout import ShardLayout, assignment_hash, current_layout, keep_assignment, open_layout
 from spdist.engine.shard import Shard, SnapshotPolicy

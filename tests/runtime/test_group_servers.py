@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from spdist.cluster.topics import fed_topic, published_topic, stream_schemas
+from spdist.cluster.managers.topics import fed_topic, published_topic, stream_schemas
 from spdist.config.sections import Kafka, Log, Nats, Transports
 from spdist.engine.session import SparkHost
 from spdist.errors import TransportUnavailableError

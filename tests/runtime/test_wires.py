@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spdist import plan
-from spdist.cluster.topics import fed_topic, published_topic, stream_schema
+from spdist.cluster.managers.topics import fed_topic, published_topic, stream_schema
 from spdist.engine.session import SparkHost
 from spdist.language.types import Schema, Type
 from spdist.planning.topology import Strategy, Topology

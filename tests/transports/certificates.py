@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from spdist.cluster.authority import Authority, Subject
+from spdist.cluster.security.authority import Authority, Subject
 from spdist.transports.sockets.tls import Certificate
 
 HERE = "127.0.0.1"

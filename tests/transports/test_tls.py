@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from spdist.cluster.authority import Authority, Subject
+from spdist.cluster.security.authority import Authority, Subject
 from spdist.errors import TransportError
 from spdist.transports.sockets.tls import VERIFY_CLIENT, Certificate, client_context, refusal_hint, server_context
 from tests.transports.certificates import answering, authority, certificate, expired, foreign_client, greeted, old

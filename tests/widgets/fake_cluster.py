@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from spdist.cluster.asking import Request
-from spdist.cluster.messages import GroupPhase
-from spdist.cluster.overview import AppStatus
-from spdist.cluster.plans import plan_text
-from spdist.cluster.status import deployment_status
-from spdist.cluster.store import ManagerRow
-from spdist.cluster.views import app_view, nodes_view, topology_view
+from spdist.cluster.clients.asking import Request
+from spdist.cluster.clients.overview import AppStatus
+from spdist.cluster.coordination.store import ManagerRow
+from spdist.cluster.leader.status import deployment_status
+from spdist.cluster.managers.plans import plan_text
+from spdist.cluster.managers.views import app_view, nodes_view, topology_view
+from spdist.cluster.protocol.messages import GroupPhase
 from spdist.errors import ClusterError, NotFoundError
 from spdist.language.types import Schema
 from tests.cluster.leader import Leader, seen

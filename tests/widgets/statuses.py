@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spdist.cluster.overview import AppStatus, ClusterStatus, GroupStatus, ManagerStatus, WorkerStatus
+from spdist.cluster.clients.overview import AppStatus, ClusterStatus, GroupStatus, ManagerStatus, WorkerStatus
 
 __all__ = ["group", "status", "worker"]
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PREPARED = f"""
 import gc, sys, threading, time
 sys.path.insert(0, {str(ROOT)!r})
-from spdist.cluster.client import ClusterClient
+from spdist.cluster.clients.client import ClusterClient
 from tests.widgets.fake_cluster import TEXT, FakeCluster
 from spdist.panels import DeployPanel, MonitorPanel, TopologyPanel
 cluster = FakeCluster()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spdist.cluster.client import ClusterClient
+from spdist.cluster.clients.client import ClusterClient
 from spdist.panels import JournalPanel
 from tests.cluster.shells import APP, PASSWORD, manager_config, running_manager
 

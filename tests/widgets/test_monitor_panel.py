@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spdist.cluster.messages import GroupPhase
-from spdist.cluster.overview import GroupStatus
+from spdist.cluster.clients.overview import GroupStatus
+from spdist.cluster.protocol.messages import GroupPhase
 from spdist.errors import ClusterError, DeploymentTimeoutError
 from spdist.panels.absent import Absent
 from spdist.panels.group_rows import ORDERS, group_rows

@@ -8,7 +8,7 @@ from html import unescape
 
 import pytest
 
-from spdist.cluster.plans import plan_text
+from spdist.cluster.managers.plans import plan_text
 from spdist.panels.flows import flow_texts
 from spdist.panels.group_rows import GroupRow
 from spdist.panels.topology import DrawnApp, TopologyPanel, read_topology

@@ -9,8 +9,9 @@ Paths, bodies and status codes are those of WSO2 SP 4.x, with these differences:
 - Deleting revisions stops nothing unless ``enabledRedeployment=true`` asks for that: what runs goes on from its present
   state, which is no revision here.
 
-An error has WSO2's ``type``, ``message`` and ``code``, together with ours: see `spdist.cluster.wire_errors.error_body`.
-``GET /health`` is the only route without authentication. All routes are described at ``/openapi.json`` and ``/docs``.
+An error has WSO2's ``type``, ``message`` and ``code``, together with ours: see
+`spdist.cluster.protocol.wire_errors.error_body`. ``GET /health`` is the only route without authentication. All routes
+are described at ``/openapi.json`` and ``/docs``.
 """
 
 from spdist.cluster.api.manager import manager_app

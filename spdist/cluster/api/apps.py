@@ -7,7 +7,6 @@ from typing import Annotated, Any, Protocol
 
 from fastapi import APIRouter, Query, Request
 
-from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import RequestGuard, json_body
 from spdist.cluster.api.models import (
     AppStatistics,
@@ -20,7 +19,8 @@ from spdist.cluster.api.models import (
     answers,
     takes,
 )
-from spdist.cluster.questions import QueryAnswer, Question
+from spdist.cluster.managers.questions import QueryAnswer, Question
+from spdist.cluster.security.access import Permission
 from spdist.errors import OnDemandQueryError
 
 __all__ = ["SETTING", "AppRequests", "IsActive", "Setting", "app_routes", "measured"]
@@ -38,7 +38,7 @@ _QUERY = {"appName": "Trades", "query": "from Prices on symbol == 'IBM' select s
 
 
 class AppRequests(Protocol):
-    """Who answers: `spdist.cluster.app_desk.AppService`, `spdist.cluster.worker_desk.WorkerAppService`."""
+    """Who answers: `spdist.cluster.managers.app_desk.AppService`, `spdist.cluster.workers.desk.WorkerAppService`."""
 
     def query(self, app: str, question: Question) -> QueryAnswer:
         """Put a query on demand to an app."""

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from fastapi import HTTPException, Request
 
-from spdist.cluster.access import Permission, Users
 from spdist.cluster.api.audit import AUDIT
-from spdist.cluster.wire_errors import error_body
+from spdist.cluster.protocol.wire_errors import error_body
+from spdist.cluster.security.access import Permission, Users
 from spdist.errors import UnauthorizedError
 from spdist.transports.sockets.guesses import GuessingQueue, TooManyGuesses
 from spdist.transports.sockets.logins import WrongLogins
@@ -59,7 +59,7 @@ class Bearers:
         HTTPException
             429: there were too many such tokens before. 503: the identity provider does not answer.
         """
-        from spdist.cluster.claims import shown_name
+        from spdist.cluster.security.claims import shown_name
 
         if not token:
             raise UnauthorizedError("this takes a token: Authorization: Bearer …", hint="spdist login gets one")
@@ -77,8 +77,8 @@ class Bearers:
         UnauthorizedError, HTTPException
             As for `admit`.
         """
-        from spdist.cluster.claims import RefusedToken
-        from spdist.cluster.provider import ProviderAway
+        from spdist.cluster.security.claims import RefusedToken
+        from spdist.cluster.security.provider import ProviderAway
 
         why = ""
 
@@ -105,7 +105,7 @@ class Bearers:
 
     async def ask(self, ask: Callable[[], T]) -> T:
         """Return what `ask` finds out, in a thread; HTTPException 503 where the identity provider does not answer."""
-        from spdist.cluster.provider import ProviderAway
+        from spdist.cluster.security.provider import ProviderAway
 
         try:
             return await asyncio.to_thread(ask)

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 from fastapi import APIRouter
 
-from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import RequestGuard
 from spdist.cluster.api.models import Nodes, NodesAndApps, Topology, answers
+from spdist.cluster.security.access import Permission
 
 __all__ = ["Overseer", "cluster_routes"]
 

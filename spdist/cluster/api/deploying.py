@@ -8,13 +8,13 @@ from urllib.parse import quote
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
-from spdist.cluster.access import Permission
 from spdist.cluster.api.apps import IsActive
 from spdist.cluster.api.gate import AppText, RequestGuard
 from spdist.cluster.api.models import AppState, Content, Done, Responses, Revision, answers, takes
+from spdist.cluster.security.access import Permission
 
 if TYPE_CHECKING:
-    from spdist.cluster.deployed import DeployOutcome
+    from spdist.cluster.servers.deployed import DeployOutcome
 
 __all__ = ["Apps", "Revisions", "deploy_routes", "revision_routes"]
 

@@ -17,10 +17,10 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import RequestGuard
 from spdist.cluster.api.models import FORM, REASONS, ErrorBody, answers
-from spdist.cluster.node_facts import installed_version
+from spdist.cluster.security.access import Permission
+from spdist.cluster.workers.node_facts import installed_version
 
 __all__ = ["describe", "publish"]
 

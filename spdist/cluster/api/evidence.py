@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import RequestGuard
 from spdist.cluster.api.models import FileContents, HeldMessages, KeptFiles, answers
+from spdist.cluster.security.access import Permission
 
 if TYPE_CHECKING:
-    from spdist.cluster.evidence_desk import EvidenceService
+    from spdist.cluster.workers.evidence_desk import EvidenceService
 
 __all__ = ["evidence_routes"]
 

@@ -16,13 +16,13 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
-from spdist.cluster.access import CALLER, Permission, Users
 from spdist.cluster.api.audit import AUDIT, Audit
 from spdist.cluster.api.bearer import Bearers
 from spdist.cluster.api.models import FORM
-from spdist.cluster.sessions import TOKEN_LENGTH
-from spdist.cluster.wire import MAX_BODY_BYTES, parse_message, read_message
-from spdist.cluster.wire_errors import error_body
+from spdist.cluster.protocol.wire import MAX_BODY_BYTES, parse_message, read_message
+from spdist.cluster.protocol.wire_errors import error_body
+from spdist.cluster.security.access import CALLER, Permission, Users
+from spdist.cluster.security.sessions import TOKEN_LENGTH
 from spdist.errors import (
     BusyError,
     ClusterError,

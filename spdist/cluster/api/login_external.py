@@ -25,9 +25,9 @@ from spdist.cluster.api.models import (
     answers,
     takes,
 )
-from spdist.cluster.identity import NewLogin
-from spdist.cluster.provider import random_text
-from spdist.cluster.wire_errors import error_body
+from spdist.cluster.protocol.wire_errors import error_body
+from spdist.cluster.security.identity import NewLogin
+from spdist.cluster.security.provider import random_text
 from spdist.errors import ClusterError, UnauthorizedError
 
 __all__ = ["external_login_routes"]

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Protocol
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from spdist.cluster.access import Permission
 from spdist.cluster.api.apps import app_routes
 from spdist.cluster.api.cluster import Overseer, cluster_routes
 from spdist.cluster.api.deploying import Apps, deploy_routes, revision_routes
@@ -30,11 +29,11 @@ from spdist.cluster.api.monitoring import journal_routes, log_routes, metrics_ro
 from spdist.cluster.api.node import AnsweringNode, node_routes
 from spdist.cluster.api.placement import PlacingNode, placement_routes
 from spdist.cluster.api.streams import StreamNode, stream_routes
-from spdist.cluster.app_desk import AppService
-from spdist.cluster.election import LeaderRow
-from spdist.cluster.journal_rows import JournalRows
-from spdist.cluster.messages import AnswerHeartbeat, RedirectHeartbeat, WorkerReport
-from spdist.cluster.wire import (
+from spdist.cluster.coordination.journal_rows import JournalRows
+from spdist.cluster.elections.election import LeaderRow
+from spdist.cluster.managers.app_desk import AppService
+from spdist.cluster.protocol.messages import AnswerHeartbeat, RedirectHeartbeat, WorkerReport
+from spdist.cluster.protocol.wire import (
     SAME_VERSION,
     Address,
     HeartbeatAnswer,
@@ -44,6 +43,7 @@ from spdist.cluster.wire import (
     OrderMessage,
     OutcomeMessage,
 )
+from spdist.cluster.security.access import Permission
 from spdist.config import Config
 from spdist.errors import NotFoundError
 from spdist.transports.sockets.listening import Peer

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from fastapi.responses import PlainTextResponse
 
-from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import RequestGuard
 from spdist.cluster.api.models import JournalEntries, LogRecords, answers
 from spdist.cluster.exposition import CONTENT_TYPE
+from spdist.cluster.security.access import Permission
 
 if TYPE_CHECKING:
-    from spdist.cluster.journal_rows import JournalRows
+    from spdist.cluster.coordination.journal_rows import JournalRows
     from spdist.logs import RecordRing
 
 __all__ = ["journal_routes", "log_routes", "metrics_routes"]

@@ -8,11 +8,11 @@ from typing import Any, Literal, Protocol
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from spdist.cluster.access import Permission, Users
 from spdist.cluster.api.apps import SETTING, AppRequests, Setting, measured
 from spdist.cluster.api.gate import RequestGuard
 from spdist.cluster.api.models import Health, NodeStatistics, SystemDetails, Unhealthy, answers
-from spdist.cluster.node_facts import system_details
+from spdist.cluster.security.access import Permission, Users
+from spdist.cluster.workers.node_facts import system_details
 from spdist.logs import RecordRing
 
 __all__ = ["AnsweringNode", "node_routes"]

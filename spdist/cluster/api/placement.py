@@ -6,10 +6,10 @@ from typing import Annotated, Any, Protocol
 
 from fastapi import APIRouter, Query
 
-from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import RequestGuard, json_body
 from spdist.cluster.api.models import Cordon, Done, Moves, answers, takes
-from spdist.cluster.upkeep import Upkeep
+from spdist.cluster.managers.upkeep import Upkeep
+from spdist.cluster.security.access import Permission
 
 __all__ = ["PlacingNode", "placement_routes"]
 

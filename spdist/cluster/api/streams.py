@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 from fastapi import APIRouter, HTTPException, Query, Request
 from pydantic import Field
 
-from spdist.cluster.access import Permission
 from spdist.cluster.api.gate import Body, RequestGuard
 from spdist.cluster.api.models import Events, Fed, answers, takes
-from spdist.cluster.rows import from_json_event, schema_to_json, to_json_row
-from spdist.cluster.streams import END, Page
-from spdist.cluster.wire import Message, read_message
-from spdist.cluster.wire_errors import error_body
+from spdist.cluster.managers.streams import END, Page
+from spdist.cluster.protocol.rows import from_json_event, schema_to_json, to_json_row
+from spdist.cluster.protocol.wire import Message, read_message
+from spdist.cluster.protocol.wire_errors import error_body
+from spdist.cluster.security.access import Permission
 from spdist.errors import ClusterError, MappingError
 from spdist.transports.base import NO_CLOCK
 
 if TYPE_CHECKING:
-    from spdist.cluster.streams import StreamAccess
+    from spdist.cluster.managers.streams import StreamAccess
     from spdist.language.types import Schema
     from spdist.transports.feed import FeedPosition
 

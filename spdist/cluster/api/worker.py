@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fastapi import APIRouter, FastAPI
 
-from spdist.cluster.access import Permission
 from spdist.cluster.api.apps import IsActive, app_routes
 from spdist.cluster.api.deploying import Revisions, revision_routes
 from spdist.cluster.api.description import publish
@@ -16,9 +15,10 @@ from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.models import AppState, Content, answers
 from spdist.cluster.api.monitoring import log_routes, metrics_routes
 from spdist.cluster.api.node import AnsweringNode, node_routes
+from spdist.cluster.security.access import Permission
 
 if TYPE_CHECKING:
-    from spdist.cluster.evidence_desk import EvidenceService
+    from spdist.cluster.workers.evidence_desk import EvidenceService
 
 __all__ = ["WorkerNode", "worker_app"]
 

@@ -4,7 +4,8 @@ A version is a module in `versions`. A manager compares what the database says w
 else of it, and upgrades it where it is older. Managers that start together wait for each other: one of them upgrades,
 the others find it done. What was there before versions were kept counts as version ``""``.
 
-To add a version: a module in `versions`, `NEWEST`, and the tables in `spdist.cluster.database`; a test compares them.
+To add a version: a module in `versions`, `NEWEST`, and the tables in `spdist.cluster.coordination.database`; a test
+compares them.
 """
 
 from __future__ import annotations

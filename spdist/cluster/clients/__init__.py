@@ -1,0 +1,1 @@
+"""Clients of a cluster: requests, answers, the handle of a deployed app."""

@@ -1,0 +1,1 @@
+"""The coordination database: leaders, nodes, apps and the journal."""

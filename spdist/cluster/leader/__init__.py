@@ -1,0 +1,1 @@
+"""What a leader decides: which group runs where, and what becomes of it. Pure."""

@@ -1,0 +1,1 @@
+"""Nodes on this machine, as processes of their own."""

@@ -1,0 +1,1 @@
+"""Who may call a node: users, sessions, tokens, identity providers, certificates."""
