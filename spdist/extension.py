@@ -71,21 +71,21 @@ _BUILT_IN = (
     "spdist.functions.strings",
     "spdist.functions.times",
     "spdist.functions.units",
-    "spdist.operators.window_length",
-    "spdist.operators.window_time",
-    "spdist.operators.window_external",
-    "spdist.operators.window_cron",
-    "spdist.operators.window_expression",
-    "spdist.operators.window_expression_batch",
-    "spdist.operators.window_frequent",
-    "spdist.operators.window_session",
-    "spdist.operators.window_sort",
-    "spdist.operators.reorder_akslack",
-    "spdist.operators.reorder_kslack",
-    "spdist.operators.unique_batches",
-    "spdist.operators.unique_deduplicate",
-    "spdist.operators.unique_external",
-    "spdist.operators.unique_sliding",
+    "spdist.operators.windows.length",
+    "spdist.operators.windows.time",
+    "spdist.operators.windows.external",
+    "spdist.operators.windows.cron",
+    "spdist.operators.windows.expression",
+    "spdist.operators.windows.expression_batch",
+    "spdist.operators.windows.frequent",
+    "spdist.operators.windows.session",
+    "spdist.operators.windows.sort",
+    "spdist.operators.windows.reorder_akslack",
+    "spdist.operators.windows.reorder_kslack",
+    "spdist.operators.unique.batches",
+    "spdist.operators.unique.deduplicate",
+    "spdist.operators.unique.external",
+    "spdist.operators.unique.sliding",
 )
 
 
@@ -353,7 +353,7 @@ def lookup(kind: Kind, id: str) -> Extension | None:
 
 
 def stream_processor(id: str, resolve: StreamFunctionResolver) -> Callable[[Decorated], Decorated]:
-    """Register a handler with state: a subclass of `spdist.operators.processors.StreamProcessor`."""
+    """Register a handler with state: a subclass of `spdist.operators.core.processors.StreamProcessor`."""
     return _decorator("stream processor", id, resolve)
 
 

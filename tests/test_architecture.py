@@ -56,18 +56,18 @@ DOORS: dict[str, tuple[str, ...]] = {
     "nats": ("spdist/transports/nats/transport.py", "spdist/connectors/nats/link.py"),
     "yaml": ("spdist/config/",),
     "jks": ("spdist/config/key_stores.py",),
-    "msgpack": ("spdist/operators/codec.py",),
+    "msgpack": ("spdist/operators/core/codec.py",),
     "orjson": ("spdist/mapping/columns.py", "spdist/mapping/json_texts.py"),
     "numpy": (
         "spdist/mapping/",
         "spdist/frames/",
-        "spdist/operators/aggregation_columns.py",
-        "spdist/operators/aggregation_runs.py",
-        "spdist/operators/group_keys.py",
-        "spdist/operators/join_runs.py",
-        "spdist/operators/sliding_columns.py",
-        "spdist/operators/table_columns.py",
-        "spdist/operators/table_runs.py",
+        "spdist/operators/aggregations/columns.py",
+        "spdist/operators/aggregations/runs.py",
+        "spdist/operators/core/group_keys.py",
+        "spdist/operators/joins/runs.py",
+        "spdist/operators/windows/sliding_columns.py",
+        "spdist/operators/tables/columns.py",
+        "spdist/operators/tables/runs.py",
         "spdist/program/",
         "spdist/engine/frames/",
         "spdist/engine/hosted.py",
@@ -139,7 +139,6 @@ DOORS: dict[str, tuple[str, ...]] = {
 #: Folders that are still to be divided into rooms.
 CROWDED = {
     "spdist/engine",
-    "spdist/operators",
     "spdist/program",
 }
 #: Loaded where they are used: clients and managers read topics too, and have no Spark.
@@ -245,8 +244,8 @@ KNOWN_CIRCLES: tuple[set[str], ...] = (
     {"expressions", "functions"},
     {"expression", "finding", "membership"},
     {
-        *("join", "join_quiet", "join_runs", "plans", "query"),
-        *("table", "table_changes", "table_runs", "table_writes"),
+        *("join", "quiet", "runs", "plans", "query"),
+        *("table", "changes", "runs", "writes"),
     },
 )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spdist.language.checking.checked import CheckedApp
-from spdist.operators.codec import decode, encode, seal, unseal
+from spdist.operators.core.codec import decode, encode, seal, unseal
 from spdist.planning.updates.change import ElementChange
 from spdist.planning.updates.fingerprints import compare_fingerprints, fingerprints
 

@@ -19,14 +19,14 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp, CheckedPartition
 from spdist.language.format_expressions import format_call
 from spdist.look import Shown, details_html, headline_html, number_of, table_html, table_text
-from spdist.operators.aggregation import Aggregation
-from spdist.operators.join import JoinPlan
-from spdist.operators.kept_rows import attempts, labels, rows_in, window_parts
-from spdist.operators.plans import Plan, QueryPlan
-from spdist.operators.query import SingleStreamPlan, StatePlan
-from spdist.operators.stores import KeptStore
-from spdist.operators.table import Table
-from spdist.operators.triggers import CRON_RANK, PERIODIC_RANK, PURGE_RANK
+from spdist.operators.aggregations.aggregation import Aggregation
+from spdist.operators.core.triggers import CRON_RANK, PERIODIC_RANK, PURGE_RANK
+from spdist.operators.joins.join import JoinPlan
+from spdist.operators.queries.kept_rows import attempts, labels, rows_in, window_parts
+from spdist.operators.queries.plans import Plan, QueryPlan
+from spdist.operators.queries.query import SingleStreamPlan, StatePlan
+from spdist.operators.tables.stores import KeptStore
+from spdist.operators.tables.table import Table
 
 __all__ = ["Contents", "Inside", "OperatorContent", "contents_of"]
 

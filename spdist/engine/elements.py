@@ -10,15 +10,15 @@ from spdist.engine.rows import count_rows
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedApp, CheckedPartition
 from spdist.language.checking.scope import undefined
-from spdist.operators.aggregation import Aggregation
-from spdist.operators.join_quiet import QuietJoin
-from spdist.operators.named_window import NamedWindow
-from spdist.operators.partition import PartitionPlan, PartitionRuntime
-from spdist.operators.plans import QueryInstance, QueryPlan, without_kinds
-from spdist.operators.query import SingleStreamQuery, StateQuery, plan_query
-from spdist.operators.stores import KeptStore
-from spdist.operators.table import Table
-from spdist.operators.triggers import PURGE_RANK
+from spdist.operators.aggregations.aggregation import Aggregation
+from spdist.operators.core.triggers import PURGE_RANK
+from spdist.operators.joins.quiet import QuietJoin
+from spdist.operators.partitions.partition import PartitionPlan, PartitionRuntime
+from spdist.operators.queries.plans import QueryInstance, QueryPlan, without_kinds
+from spdist.operators.queries.query import SingleStreamQuery, StateQuery, plan_query
+from spdist.operators.tables.stores import KeptStore
+from spdist.operators.tables.table import Table
+from spdist.operators.windows.named_window import NamedWindow
 
 __all__ = ["AppElements"]
 

@@ -9,9 +9,9 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.scope import undefined
 from spdist.operators.base import Arrival, Timer, Timers, VirtualClock
-from spdist.operators.faults import ErrorStore
-from spdist.operators.feedback import CircularJunction, Rounds, circular_streams
-from spdist.operators.junction import Failures, Junction
+from spdist.operators.core.faults import ErrorStore
+from spdist.operators.core.feedback import CircularJunction, Rounds, circular_streams
+from spdist.operators.core.junction import Failures, Junction
 from spdist.transports.in_memory import IN_MEMORY
 
 __all__ = ["BEFORE_ALL_TIME", "Home"]
@@ -20,7 +20,7 @@ BEFORE_ALL_TIME = -(2**63)
 
 
 class Home:
-    """The app as a place (`spdist.operators.plans.Place`).
+    """The app as a place (`spdist.operators.queries.plans.Place`).
 
     Parameters
     ----------

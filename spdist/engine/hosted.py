@@ -20,10 +20,10 @@ from spdist.engine.straight import Around
 from spdist.errors import MappingError
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival, Row, VirtualClock
-from spdist.operators.faults import ErrorStore
-from spdist.operators.junction import ObserverFailed, Pick, StreamPart, guarded
-from spdist.operators.on_demand import Answer
-from spdist.operators.stores import Batch, OutsideStores
+from spdist.operators.core.faults import ErrorStore
+from spdist.operators.core.junction import ObserverFailed, Pick, StreamPart, guarded
+from spdist.operators.tables.on_demand import Answer
+from spdist.operators.tables.stores import Batch, OutsideStores
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import Assignment
 from spdist.transports.commands import ANSWERS, COMMANDS, SCHEMAS, SCRIPT, read_command, text_row

@@ -19,8 +19,8 @@ from spdist.errors import StateError
 from spdist.language.checking.checked import ClockSetting
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival
-from spdist.operators.codec import decode, encode
-from spdist.operators.stores import Batch
+from spdist.operators.core.codec import decode, encode
+from spdist.operators.tables.stores import Batch
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import COMMANDS

@@ -24,7 +24,7 @@ import numpy
 from spdist.errors import ClockJumpError
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival, Row, VirtualClock
-from spdist.operators.junction import Junction
+from spdist.operators.core.junction import Junction
 from spdist.transports.events import Events
 
 __all__ = ["Jumps", "no_later", "within_reach"]

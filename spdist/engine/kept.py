@@ -12,11 +12,11 @@ from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedApp
-from spdist.operators.aggregation import Aggregation
-from spdist.operators.named_window import NamedWindow
-from spdist.operators.stores import KeptStore, OutsideStores
-from spdist.operators.table import make_table
-from spdist.operators.triggers import PURGE_RANK
+from spdist.operators.aggregations.aggregation import Aggregation
+from spdist.operators.core.triggers import PURGE_RANK
+from spdist.operators.tables.stores import KeptStore, OutsideStores
+from spdist.operators.tables.table import make_table
+from spdist.operators.windows.named_window import NamedWindow
 
 __all__ = ["catalog_of", "make_stores", "parts_of"]
 

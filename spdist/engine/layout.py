@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from spdist.engine.places import Place, create_file, names_in, remove_tree, sync_directory
 from spdist.engine.state import Positions, Segment, StateStore
 from spdist.errors import FencedError, StateError
-from spdist.operators.codec import seal, unseal
+from spdist.operators.core.codec import seal, unseal
 from spdist.planning.topology import Assignment
 
 __all__ = [

@@ -28,16 +28,16 @@ from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.checker import check
 from spdist.language.checking.scope import undefined
 from spdist.language.parsing.parser import parse
-from spdist.operators.aggregation import Aggregation
+from spdist.operators.aggregations.aggregation import Aggregation
 from spdist.operators.base import Arrival, Row
-from spdist.operators.faults import ErrorStore
-from spdist.operators.junction import Failures, ObserverFailed, guarded
-from spdist.operators.on_demand import Answer, OnDemandQueries
-from spdist.operators.output import QueryObserver
-from spdist.operators.plans import ReceiveEvents
-from spdist.operators.stores import OutsideStores
-from spdist.operators.table import Table
-from spdist.operators.triggers import Triggers
+from spdist.operators.core.faults import ErrorStore
+from spdist.operators.core.junction import Failures, ObserverFailed, guarded
+from spdist.operators.core.triggers import Triggers
+from spdist.operators.queries.plans import ReceiveEvents
+from spdist.operators.selection.output import QueryObserver
+from spdist.operators.tables.on_demand import Answer, OnDemandQueries
+from spdist.operators.tables.stores import OutsideStores
+from spdist.operators.tables.table import Table
 from spdist.planning.updates.change import ElementChange
 from spdist.transports.delivery import Outbox
 from spdist.transports.in_memory import InMemoryBroker

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from spdist.engine.elements import AppElements
 from spdist.engine.home import Home
 from spdist.operators.base import Arrival
-from spdist.operators.junction import StreamPart
+from spdist.operators.core.junction import StreamPart
 from spdist.program.shape import Shape
 
 __all__ = ["event_of", "lose"]

@@ -28,7 +28,7 @@ import numpy
 from spdist.engine.straight import Key, as_run
 from spdist.mapping.read_rows import ReadRows, all_rows
 from spdist.operators.base import Arrival
-from spdist.operators.junction import StreamPart
+from spdist.operators.core.junction import StreamPart
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
 from spdist.transports.events import TIMER, EventList, Events

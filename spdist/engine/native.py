@@ -1,8 +1,8 @@
 """SiddhiQL expressions and stateless queries as Spark Columns, where `columns.native` finds nothing against it.
 
-The rules are those of `spdist.operators.expression`: arithmetic with null is null; a comparison with null is false,
-except ``!=``, which is true; ``and``, ``or``, ``not`` take null as false. Where the engine's functions fail on an
-event, a Column says so in addition to the value.
+The rules are those of `spdist.operators.expressions.expression`: arithmetic with null is null; a comparison with null
+is false, except ``!=``, which is true; ``and``, ``or``, ``not`` take null as false. Where the engine's functions fail
+on an event, a Column says so in addition to the value.
 """
 
 from __future__ import annotations

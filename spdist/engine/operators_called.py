@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from spdist.engine.home import Home
 from spdist.operators.base import Arrival
-from spdist.operators.junction import ReceiveMany, ReceiveOne
+from spdist.operators.core.junction import ReceiveMany, ReceiveOne
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped
 from spdist.program.shape import Element, Shape, streams_of

@@ -7,7 +7,7 @@ from pathlib import Path
 from spdist.config.allowed import Allowed
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp
-from spdist.operators.stores import OutsideStores
+from spdist.operators.tables.stores import OutsideStores
 
 __all__ = ["outside_stores"]
 

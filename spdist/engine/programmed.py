@@ -24,7 +24,7 @@ from spdist.engine.programmed_state import (
 )
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
-from spdist.operators.junction import Receiver, StreamPart
+from spdist.operators.core.junction import Receiver, StreamPart
 from spdist.program.compiler import Compiled, Compiling, compile_after, is_available
 from spdist.program.expressions import NotTyped
 from spdist.program.forgetting import forget_texts

@@ -20,8 +20,8 @@ from spdist.engine.splitting import shard_of
 from spdist.engine.state import Positions, Segment, StateStore
 from spdist.errors import StateError
 from spdist.language.checking.checked import CheckedApp
-from spdist.operators.codec import decode, encode
-from spdist.operators.sliding_columns import plain_keys
+from spdist.operators.core.codec import decode, encode
+from spdist.operators.windows.sliding_columns import plain_keys
 from spdist.planning.sharding import sharding
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK

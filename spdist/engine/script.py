@@ -8,8 +8,8 @@ from typing import Any
 from spdist.engine.local import LocalApp
 from spdist.engine.seen import Put, Recorder, answer_of
 from spdist.errors import StateError
-from spdist.operators import codec
 from spdist.operators.base import Arrival
+from spdist.operators.core import codec
 
 __all__ = ["ScriptedRun"]
 

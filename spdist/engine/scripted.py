@@ -31,9 +31,9 @@ from spdist.engine.time_limit import TookTooLong, time_limit
 from spdist.errors import SiddhiAppError
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival
-from spdist.operators.codec import decode, encode
-from spdist.operators.junction import ObserverFailed
-from spdist.operators.stores import Batch
+from spdist.operators.core.codec import decode, encode
+from spdist.operators.core.junction import ObserverFailed
+from spdist.operators.tables.stores import Batch
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK
 from spdist.transports.commands import ANSWERS, SCHEMAS, SCRIPT, read_command, text_row

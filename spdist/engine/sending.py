@@ -13,7 +13,7 @@ from spdist.config.allowed import Allowed
 from spdist.connectors.sending import SinkContext, Sinks
 from spdist.engine.stopping import StopFlag, noted_reason
 from spdist.language.types import Schema
-from spdist.operators.faults import error_text
+from spdist.operators.core.faults import error_text
 from spdist.transports.base import Transport
 
 __all__ = ["open_sinks", "why_waiting"]

@@ -15,7 +15,7 @@ from spdist.engine.owning import Ownership
 from spdist.engine.packing import cut
 from spdist.engine.state import Positions, Segment, StateStore, later
 from spdist.errors import FencedError, StateError
-from spdist.operators.stores import Batch
+from spdist.operators.tables.stores import Batch
 from spdist.transports.base import Record
 
 __all__ = ["Shard", "SnapshotPolicy"]

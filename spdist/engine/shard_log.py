@@ -25,7 +25,7 @@ from spdist.history import clock_text
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.parsing.parser import parse_on_demand
 from spdist.operators.base import Row
-from spdist.operators.codec import decode
+from spdist.operators.core.codec import decode
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import SCHEMAS, read_command

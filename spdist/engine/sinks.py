@@ -20,7 +20,7 @@ from spdist.mapping.picked_rows import PickedRows
 from spdist.mapping.read_rows import ReadRows
 from spdist.mapping.templates import Filled, Template
 from spdist.operators.base import Arrival, Row
-from spdist.operators.distribution import distribution
+from spdist.operators.core.distribution import distribution
 from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, Outbox, on_error_of
 from spdist.transports.event_log import write_log
 from spdist.transports.in_memory import IN_MEMORY, InMemoryBroker

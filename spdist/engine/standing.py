@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 from spdist.engine.stopping import noted_reason
-from spdist.operators.codegen import query_of
+from spdist.operators.expressions.codegen import query_of
 from spdist.transports.base import Record
 
 __all__ = ["StandingWatch", "why_standing"]

@@ -6,9 +6,9 @@ A directory per group instance holds three kinds of files, each written whole an
 - ``snapshot-<n>``: the state after segment *n*. Two are kept; segments that only older ones need are deleted.
 - ``cut-<n>``: how far the shard had published after segment *n*, for revisions (`spdist.engine.cuts`); the newest only.
 
-Each is sealed (`spdist.operators.codec.seal`): it tells its format, and no byte of it can change unnoticed. A segment
-also tells which assignment processed it: none is ever replayed through another one, be it of another text or with other
-inputs (`spdist.engine.layout`).
+Each is sealed (`spdist.operators.core.codec.seal`): it tells its format, and no byte of it can change unnoticed. A
+segment also tells which assignment processed it: none is ever replayed through another one, be it of another text or
+with other inputs (`spdist.engine.layout`).
 
 The log of an instance's first shard may end in a *move*: a segment that names where the state is now, in another number
 of shards (`spdist.engine.layout`). Nobody can append after it.
@@ -46,7 +46,7 @@ from spdist.engine.copies import Copies
 from spdist.engine.cuts import Cut
 from spdist.engine.places import ObjectPlace, Place, create_file, names_in, place_of, remove_tree, replace_file, tags_in
 from spdist.errors import FencedError, StateError
-from spdist.operators.codec import seal, unseal
+from spdist.operators.core.codec import seal, unseal
 from spdist.transports.base import Record
 from spdist.transports.payloads.arrow_bytes import arrow_bytes
 from spdist.transports.undone import Undone

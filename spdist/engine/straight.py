@@ -17,7 +17,7 @@ import numpy
 
 from spdist.engine.publish import OutputEvents
 from spdist.operators.base import Arrival, Row
-from spdist.operators.junction import NO_TIMER, Pick, StreamPart
+from spdist.operators.core.junction import NO_TIMER, Pick, StreamPart
 from spdist.transports.events import TIMER, Events
 from spdist.transports.payloads.paths import child, sort_key
 

@@ -15,7 +15,7 @@ from spdist.engine.island import ISLAND_FORMAT
 from spdist.engine.rescale import rescale
 from spdist.engine.state import Positions
 from spdist.errors import StateError
-from spdist.operators.codec import decode, encode
+from spdist.operators.core.codec import decode, encode
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import Assignment
 from spdist.planning.updates.change import ElementChange

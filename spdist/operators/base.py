@@ -97,7 +97,7 @@ class WindowSetting:
 
 @dataclass(frozen=True, slots=True)
 class WindowCell:
-    """A window as some values of the list ``cell`` that has all of a partition's key (`spdist.operators.cells`).
+    """A window as some values of the list ``cell`` that has all of a partition's key (`operators.partitions.cells`).
 
     In all texts ``{0}``, ``{1}``… stand for the places of these values, ``{first}`` for the place behind them, where
     the window may put what it holds, and ``{number}`` for that of the key's number. A cell that is to be woken is put
@@ -126,7 +126,7 @@ class WindowCell:
 
 @dataclass(frozen=True, slots=True)
 class WindowLoop:
-    """A window written into a loop over single events (`spdist.operators.loops`).
+    """A window written into a loop over single events (`spdist.operators.queries.loops`).
 
     Parameters
     ----------

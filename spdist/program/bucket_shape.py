@@ -10,8 +10,8 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedAggregation
 from spdist.language.checking.expressions import type_of
 from spdist.language.types import Type
-from spdist.operators.aggregation_buckets import BucketPlan
-from spdist.operators.selector import is_aggregator
+from spdist.operators.aggregations.buckets import BucketPlan
+from spdist.operators.selection.selector import is_aggregator
 from spdist.program.expressions import NotTyped, dtype_of
 
 __all__ = ["COUNT", "DIRTY", "END", "HIGH", "LENGTH", "LOW", "OPEN", "Bucketed", "bucketed"]

@@ -11,10 +11,10 @@ import pyarrow as pa
 from spdist.java.numbers import text_of
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
-from spdist.operators.aggregation import Aggregation
-from spdist.operators.aggregation_buckets import Groups
-from spdist.operators.aggregation_columns import plain
-from spdist.operators.aggregation_runs import AggregationRuns
+from spdist.operators.aggregations.aggregation import Aggregation
+from spdist.operators.aggregations.buckets import Groups
+from spdist.operators.aggregations.columns import plain
+from spdist.operators.aggregations.runs import AggregationRuns
 from spdist.program.bucket_shape import COUNT, DIRTY, END, HIGH, LENGTH, LOW, Bucketed
 from spdist.program.bucket_text import FAR
 from spdist.program.key_words import key_numbers, real_key, real_values, words_of
@@ -26,7 +26,7 @@ _REALS = (Type.FLOAT, Type.DOUBLE)
 
 
 class LoopBuckets:
-    """The open buckets of the finest duration while the loop adds events (`spdist.operators.aggregation.Adder`).
+    """The open buckets of the finest duration while the loop adds events (`operators.aggregations.aggregation.Adder`).
 
     Parameters
     ----------

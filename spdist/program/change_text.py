@@ -1,6 +1,6 @@
 """What the results of a query do to a table of a program: insert, delete, update, and update or insert.
 
-The meaning is that of `spdist.operators.table_writes` and `spdist.operators.table_changes`.
+The meaning is that of `spdist.operators.tables.writes` and `spdist.operators.tables.changes`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from spdist.language import ast
 from spdist.language.checking.changes import change_scope
 from spdist.language.checking.scope import Scope
-from spdist.operators.pushing import conjuncts
+from spdist.operators.expressions.pushing import conjuncts
 from spdist.program.expressions import NotTyped, TypedWriter, Value
 from spdist.program.parts import Block, QueryText, Whole, indent
 from spdist.program.table_shape import LoopTable, search_of

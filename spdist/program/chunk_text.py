@@ -1,6 +1,6 @@
 """Results of a query in arrays, and what is done to those of one chunk before readers get them: order, limit, offset.
 
-The meaning is that of `spdist.operators.arrangement`.
+The meaning is that of `spdist.operators.selection.arrangement`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from spdist.language.types import Type
-from spdist.operators.arrangement import constant, swallows_one
+from spdist.operators.selection.arrangement import constant, swallows_one
 from spdist.program.expressions import FLAG, NUMBER
 from spdist.program.parts import QueryText, Whole, indent
 

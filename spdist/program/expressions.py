@@ -1,7 +1,8 @@
 """Expressions as typed statements: each value with the condition under which it is null.
 
 Whole numbers, truth values and texts are int64 (texts by number), reals float64; a null value is 0 behind its
-condition. The meanings are those of `spdist.operators.expression`, which writes the same for Python's objects.
+condition. The meanings are those of `spdist.operators.expressions.expression`, which writes the same for Python's
+objects.
 """
 
 from __future__ import annotations

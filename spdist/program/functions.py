@@ -10,7 +10,7 @@ from collections.abc import Callable
 from spdist.extension import lookup
 from spdist.language import ast
 from spdist.language.types import Type
-from spdist.operators.selector import is_aggregator
+from spdist.operators.selection.selector import is_aggregator
 from spdist.program.expressions import NotTyped, TypedWriter, Value, either
 
 __all__ = ["CLOCKS", "called", "may_fail"]

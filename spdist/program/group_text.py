@@ -9,8 +9,8 @@ from spdist.language import ast
 from spdist.language.checking.expressions import type_of
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
-from spdist.operators.aggregates import aggregates_in
-from spdist.operators.selector import is_aggregator
+from spdist.operators.selection.aggregates import aggregates_in
+from spdist.operators.selection.selector import is_aggregator
 from spdist.program.aggregators import TypedForm, typed_form
 from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Value

@@ -10,8 +10,8 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Schema, Type
-from spdist.operators.aggregates import aggregates_in
-from spdist.operators.finding import conjuncts, equalities
+from spdist.operators.expressions.finding import conjuncts, equalities
+from spdist.operators.selection.aggregates import aggregates_in
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.functions import CLOCKS
 from spdist.program.window_shape import Batched, Kept, Sessions, Sliding, window_of
@@ -21,7 +21,7 @@ __all__ = ["Joined", "Search", "Side", "joined"]
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How events of one side are looked for in what the other one keeps; as `spdist.operators.finding` has it.
+    """How events of one side are looked for in what the other one keeps; as `operators.expressions.finding` has it.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The block of a join in a program: each event of a side passes its window, and looks for partners in the other one.
 
 An event that comes gives current pairs, one that leaves its side's window expired pairs; the pairs of all events of a
-chunk are one chunk. The meaning is that of `spdist.operators.join`.
+chunk are one chunk. The meaning is that of `spdist.operators.joins.join`.
 """
 
 from __future__ import annotations

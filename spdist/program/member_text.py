@@ -1,4 +1,4 @@
-"""``in``: whether a table of a program has a row that meets a condition; as `spdist.operators.membership`."""
+"""``in``: whether a table of a program has a row that meets a condition; as `operators.expressions.membership`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import numpy
 from spdist.language.types import Type
 from spdist.mapping.read_rows import PYTHON, ReadRows
 from spdist.operators.base import Arrival, Row
-from spdist.operators.junction import NO_TIMER, ReceiveMany, ReceiveOne, StreamPart
+from spdist.operators.core.junction import NO_TIMER, ReceiveMany, ReceiveOne, StreamPart
 from spdist.program.arrays import ASKS
 from spdist.program.bucket_state import LoopBuckets
 from spdist.program.called import Called, Site

@@ -9,7 +9,7 @@ from itertools import takewhile
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.types import Schema
-from spdist.operators.aggregation_columns import layout_of
+from spdist.operators.aggregations.columns import layout_of
 from spdist.program.bucket_shape import bucketed
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped

@@ -1,6 +1,6 @@
 """Keys of partitions that are computed, or are ranges: an event may have one, several, or none.
 
-A run of events of one key is a chunk for the queries of the partition, as in `spdist.operators.partition`.
+A run of events of one key is a chunk for the queries of the partition, as in `spdist.operators.partitions.partition`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Type
-from spdist.operators.finding import INDEXABLE, conjuncts
+from spdist.operators.expressions.finding import INDEXABLE, conjuncts
 from spdist.program.expressions import NotTyped
 
 __all__ = ["Bound", "Key", "Matched", "Step", "matched"]

@@ -1,8 +1,9 @@
 """The partial matches of a program as those of the operators, and back.
 
-The state is what `spdist.operators.pattern.Automaton.snapshot` returns: all partial matches, and for each element which
-of them wait there, which have arrived, and its flags. Of an event only the attributes are there that are still read,
-and of a counted element only the events that are; the timestamp of an event behind the first one is that of the latest.
+The state is what `spdist.operators.patterns.pattern.Automaton.snapshot` returns: all partial matches, and for each
+element which of them wait there, which have arrived, and its flags. Of an event only the attributes are there that are
+still read, and of a counted element only the events that are; the timestamp of an event behind the first one is that of
+the latest.
 """
 
 from __future__ import annotations

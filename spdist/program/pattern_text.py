@@ -2,7 +2,7 @@
 
 A partial match is a node of a pool. It stands in a list: among those that have arrived at an element since an event was
 last offered to it, or among those that wait there, which may also be found by a key. The meaning is that of
-`spdist.operators.pattern_states`, in which an element is offered an event before the element in front of it is.
+`spdist.operators.patterns.states`, in which an element is offered an event before the element in front of it is.
 
 What is too old is looked for where it could be met: when an event is offered, and when the time of events goes back.
 """

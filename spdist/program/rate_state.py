@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spdist.mapping.read_rows import ARROW
 from spdist.operators.base import CURRENT, EXPIRED
-from spdist.operators.rates import Result
+from spdist.operators.selection.rates import Result
 from spdist.program.key_words import key_numbers
 from spdist.program.parts import QueryText, ticks
 from spdist.program.running import Running

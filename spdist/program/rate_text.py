@@ -1,7 +1,7 @@
 """Rate limits of a program: ``output all|first|last every``, by number or by time, between results and their readers.
 
 What is held back is a list of nodes for each key of the partition, in one pool. Groups have numbers of their own here,
-since a limit may know them longer than the totals do. The meaning is that of `spdist.operators.rates`.
+since a limit may know them longer than the totals do. The meaning is that of `spdist.operators.selection.rates`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Reference, Scope, Source
 from spdist.language.types import Schema, Type
-from spdist.operators.aggregates import aggregates_in
+from spdist.operators.selection.aggregates import aggregates_in
 from spdist.program.expressions import NotTyped
 from spdist.program.table_shape import LoopTable, RowSearch, Tables, search_of
 from spdist.program.window_shape import Batched, Kept, Sessions, Sliding, window_of

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from spdist.language.types import Type
 from spdist.mapping.read_rows import PYTHON, ReadRows
 from spdist.operators.base import Arrival, Row
-from spdist.operators.junction import NO_TIMER, StreamPart
+from spdist.operators.core.junction import NO_TIMER, StreamPart
 from spdist.program.arrays import ASKS, FAILURES
 from spdist.program.compiler import Compiled
 from spdist.program.parts import Program

@@ -10,7 +10,7 @@ from spdist.errors import Span
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.types import Schema, Type
-from spdist.operators.feedback import circular_streams
+from spdist.operators.core.feedback import circular_streams
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.join_shape import Joined, joined

@@ -30,7 +30,7 @@ CAUSE = 0
 NUMBER = 1
 #: The clock, ms.
 NOW = 2
-#: When the timer is that puts out what is put out, ms; `spdist.operators.junction.NO_TIMER` where an event does.
+#: When the timer is that puts out what is put out, ms; `spdist.operators.core.junction.NO_TIMER` where an event does.
 RUNG = 3
 #: The time of the timer that fired last in this call, ms, and how much timers have put out at it.
 FIRED = 4

@@ -1,8 +1,8 @@
 """The state of a program as that of the operators, and back: snapshots have one format, whoever runs the app.
 
-The state of a query is what `spdist.operators.query.SingleStreamQuery.snapshot` returns: totals by the key of their
-group, what the window keeps, and nothing for rate limits and stream processors, of which a program has none. Of a row
-in a window only the attributes are there that the query reads when it leaves; the others are null.
+The state of a query is what `spdist.operators.queries.query.SingleStreamQuery.snapshot` returns: totals by the key of
+their group, what the window keeps, and nothing for rate limits and stream processors, of which a program has none. Of a
+row in a window only the attributes are there that the query reads when it leaves; the others are null.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from spdist.language.checking.changes import change_scope
 from spdist.language.checking.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.checking.scope import Scope, Source
 from spdist.language.types import Schema, Type
-from spdist.operators.finding import equalities
-from spdist.operators.pushing import conjuncts, names_store
-from spdist.operators.table import keyed_attributes
+from spdist.operators.expressions.finding import equalities
+from spdist.operators.expressions.pushing import conjuncts, names_store
+from spdist.operators.tables.table import keyed_attributes
 from spdist.program.expressions import NotTyped, dtype_of
 
 __all__ = ["LoopTable", "RowSearch", "Tables", "membership_of", "search_of", "tables_named", "tables_of"]
@@ -54,7 +54,7 @@ class LoopTable:
 
     @property
     def null_keys(self) -> bool:
-        """Whether the primary key may be null (`spdist.operators.table.Table.null_keys`)."""
+        """Whether the primary key may be null (`spdist.operators.tables.table.Table.null_keys`)."""
         return bool(self.key) and not (len(self.key) == 1 and self.schema.types[self.key[0]].numeric)
 
 
@@ -81,7 +81,7 @@ class RowSearch:
 
 
 def search_of(condition: ast.Expression | None, scope: Scope, position: int, table: LoopTable) -> RowSearch:
-    """Return how rows of a table, which stands at `position` in `scope`, are found; as `spdist.operators.finding`."""
+    """Return how rows of a table, which stands at `position` in `scope`, are found; as `expressions.finding`."""
     found = {one.attribute: one for one in equalities(condition, scope, position, catalog(False))}
     keyed = bool(table.key) and set(found) >= set(table.key)
     index = table.key if keyed else tuple(sorted(found))

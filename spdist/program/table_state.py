@@ -1,4 +1,4 @@
-"""The rows of tables as operators have them, and back (`spdist.operators.table.Table.snapshot`)."""
+"""The rows of tables as operators have them, and back (`spdist.operators.tables.table.Table.snapshot`)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Each attribute is a column of all nodes. An index has a number for each key, and of each number the rows that have the
 key, in the order of the table; a row with a null in the key is in none, but where a primary key may be null. The
-meaning is that of `spdist.operators.table`.
+meaning is that of `spdist.operators.tables.table`.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ from spdist.language.checking.expressions import type_of
 from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Type
 from spdist.mapping.read_rows import PYTHON
-from spdist.operators.codegen import Bindings, Frame, build, indent
-from spdist.operators.expression import ExpressionWriter
-from spdist.operators.readers import RowReader
+from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
+from spdist.operators.expressions.expression import ExpressionWriter
+from spdist.operators.expressions.readers import RowReader
 from spdist.program.expressions import NotTyped, fits
 
 __all__ = ["FAILED", "KNOWN", "MISTYPED", "NULL", "UNKNOWN", "TextFunction", "argument_of", "text_function"]

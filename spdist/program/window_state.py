@@ -19,7 +19,7 @@ from spdist.java.numbers import text_of
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
 from spdist.operators.base import Arrival
-from spdist.operators.window_sort import PLACES
+from spdist.operators.windows.sort import PLACES
 from spdist.program.key_words import key_numbers, real_key, real_values, words_of
 from spdist.program.parts import QueryText
 from spdist.program.running import Running

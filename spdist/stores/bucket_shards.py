@@ -18,7 +18,7 @@ from sqlalchemy.schema import CreateColumn
 
 from spdist.errors import StoreError
 from spdist.language.types import Schema, Type
-from spdist.operators.stores import Changes
+from spdist.operators.tables.stores import Changes
 from spdist.stores.buckets import SHARD, StoredBuckets, digest_of
 from spdist.stores.columns import column_type, folded, sql_table, upsert
 from spdist.stores.database import Database, guarded
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class ShardedBuckets(StoredBuckets):
-    """Where several nodes keep one aggregation (`spdist.operators.stores.ShardStore`).
+    """Where several nodes keep one aggregation (`spdist.operators.tables.stores.ShardStore`).
 
     Parameters
     ----------

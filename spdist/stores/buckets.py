@@ -18,8 +18,8 @@ from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
 
 from spdist.errors import StoreError
 from spdist.language.types import Schema, Type
-from spdist.operators import codec
 from spdist.operators.base import Row
+from spdist.operators.core import codec
 from spdist.stores.baselines import Baseline
 from spdist.stores.columns import column_type, folded, sql_table, storable
 from spdist.stores.database import Database, guarded
@@ -42,7 +42,7 @@ def digest_of(key: Any) -> str:
 
 
 class StoredBuckets:
-    """Where an aggregation keeps its closed buckets (`spdist.operators.stores.BucketStore`).
+    """Where an aggregation keeps its closed buckets (`spdist.operators.tables.stores.BucketStore`).
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The columns of a table: SiddhiQL's types in a database, and values on their way in and out.
 
 Types are those of WSO2's rdbms store where the database has them: VARCHAR(254), INTEGER, BIGINT, REAL, DOUBLE, BOOLEAN,
-and bytes for objects, which hold our own format (`spdist.operators.codec`), not Java's.
+and bytes for objects, which hold our own format (`spdist.operators.core.codec`), not Java's.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from sqlalchemy.dialects.mysql import LONGBLOB, VARCHAR
 from sqlalchemy.types import TypeEngine
 
 from spdist.language.types import Schema, Type
-from spdist.operators import codec
 from spdist.operators.base import Row
+from spdist.operators.core import codec
 
 __all__ = [
     "DEFAULT_LENGTH",

@@ -36,8 +36,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from spdist.errors import StoreError
-from spdist.operators.junction import ObserverFailed
-from spdist.operators.stores import Batch
+from spdist.operators.core.junction import ObserverFailed
+from spdist.operators.tables.stores import Batch
 from spdist.stores.columns import sql_table
 from spdist.stores.engines import WRITE, may_pass
 

@@ -9,8 +9,8 @@ from spdist.errors import AppValidationError
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedAggregation
 from spdist.language.types import Schema
-from spdist.operators.stores import Batch, BucketStore, TableStore
-from spdist.operators.table import keyed_attributes
+from spdist.operators.tables.stores import Batch, BucketStore, TableStore
+from spdist.operators.tables.table import keyed_attributes
 from spdist.spans import Span
 from spdist.stores.bucket_shards import ShardedBuckets
 from spdist.stores.buckets import SHARD, StoredBuckets, bucket_tables
@@ -39,7 +39,7 @@ def open_stores(allowed: Allowed) -> Stores:
 
 
 class Stores:
-    """Makes the stores of one app, and applies its batches once (`spdist.operators.stores.OutsideStores`).
+    """Makes the stores of one app, and applies its batches once (`spdist.operators.tables.stores.OutsideStores`).
 
     State
     -----

@@ -1,4 +1,4 @@
-"""Tables in a database, behind the same seam as those in memory (`spdist.operators.table.Table` is the reference).
+"""Tables in a database, behind the same seam as those in memory (`operators.tables.table.Table` is the reference).
 
 With a primary key, rows are read and changed through an overlay of the batch: a row is fetched once, changed here, and
 written at the end of the batch, or before a search that the database answers. Without one, equal rows cannot be told
@@ -14,8 +14,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, bindparam, delete, insert, select, update
 
 from spdist.operators.base import Arrival, Row
-from spdist.operators.pushing import Test
-from spdist.operators.stores import Index
+from spdist.operators.expressions.pushing import Test
+from spdist.operators.tables.stores import Index
 from spdist.stores.cache import RowCache
 from spdist.stores.columns import Columns, insertion, upsert
 from spdist.stores.conditions import asked, parameter, where
@@ -28,7 +28,7 @@ _NUMBER = 0
 
 
 class StoredTable:
-    """A table in a database (`spdist.operators.stores.TableStore`, `Searchable`).
+    """A table in a database (`spdist.operators.tables.stores.TableStore`, `Searchable`).
 
     Parameters
     ----------

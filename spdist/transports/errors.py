@@ -1,7 +1,7 @@
 """The topic that keeps what an app on Spark could not process, read or send, where it says STORE.
 
-It is the embedded topic ``<App>.!errors``, one record of JSON for each entry: what `spdist.operators.faults.ErrorStore`
-keeps in virtual time.
+It is the embedded topic ``<App>.!errors``, one record of JSON for each entry: what
+`spdist.operators.core.faults.ErrorStore` keeps in virtual time.
 """
 
 from __future__ import annotations

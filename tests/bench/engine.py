@@ -30,7 +30,7 @@ from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.mapping.read_rows import ReadRows
-from spdist.operators.junction import StreamPart
+from spdist.operators.core.junction import StreamPart
 from spdist.program.expressions import NotTyped
 from tests.bench.peer import Peer, PeerMissing
 from tests.bench.workloads import FOLDER, START_MS, Event, Workload

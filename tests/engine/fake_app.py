@@ -12,7 +12,7 @@ from spdist.engine.layout import ShardLayout, keep_assignment
 from spdist.engine.source import control_record
 from spdist.engine.state import Positions, state_directory
 from spdist.language.types import Schema
-from spdist.operators.codec import decode, encode
+from spdist.operators.core.codec import decode, encode
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.delivery import Delivery
 

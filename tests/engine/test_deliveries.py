@@ -19,7 +19,7 @@ from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.join import JoinPlan
+from spdist.operators.joins.join import JoinPlan
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.delivery import Deliveries, Delivery, Outgoing

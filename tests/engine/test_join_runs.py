@@ -12,7 +12,7 @@ from spdist.engine.hosted import HostedApp
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.junction import StreamPart
+from spdist.operators.core.junction import StreamPart
 from spdist.transports.delivery import Deliveries
 
 JOIN = "from A#window.time(1 sec) join B#window.length(20) on A.k == B.l"

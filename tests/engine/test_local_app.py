@@ -165,7 +165,7 @@ def test_writing_an_app_otherwise_does_not_matter_changing_it_does() -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense", "cut", "list"])
 def test_damaged_state_is_refused(damage: bytes | str) -> None:
-    from spdist.operators.codec import encode
+    from spdist.operators.core.codec import encode
 
     data = {"cut": app().snapshot()[:-3], "list": encode([1, 2])}[damage] if isinstance(damage, str) else damage
     with pytest.raises(StateError):

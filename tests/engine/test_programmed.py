@@ -9,7 +9,7 @@ import numpy
 import pytest
 
 from spdist.engine import programmed
-from spdist.operators.junction import StreamPart
+from spdist.operators.core.junction import StreamPart
 from spdist.program import forgetting
 from spdist.program.compiler import Compiled, compile_after, interpreted
 from spdist.program.expressions import NotTyped

@@ -12,7 +12,7 @@ import pytest
 
 from spdist.engine.state import Segment, StateStore, state_directory
 from spdist.errors import FencedError, StateError
-from spdist.operators.codec import seal
+from spdist.operators.core.codec import seal
 from spdist.transports.base import NO_CLOCK, Record
 
 RECORDS = (

@@ -25,7 +25,7 @@ from spdist.java.objects import (
     same,
     unbox,
 )
-from spdist.operators.codec import decode, encode
+from spdist.operators.core.codec import decode, encode
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from spdist.errors import SiddhiAppError, SiddhiTypeError, UndefinedNameError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.aggregation import Aggregation
+from spdist.operators.aggregations.aggregation import Aggregation
 
 T = 1_699_920_000_000  # 2023-11-14 00:00:00 GMT
 EVER = (0, 4_000_000_000_000)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spdist.errors import AppValidationError, SiddhiTypeError
 from spdist.language.durations import DURATIONS, duration_of, period
-from spdist.operators.aggregation_time import Calendar, instant, time_range
+from spdist.operators.aggregations.time import Calendar, instant, time_range
 
 T = 1_699_920_000_000  # 2023-11-14 00:00:00 GMT
 DAY = 86_400_000

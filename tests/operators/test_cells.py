@@ -11,7 +11,7 @@ from spdist.engine.local import LocalApp
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators import partition
+from spdist.operators.partitions import partition
 
 STREAMS = "define stream S (k string, v int, w double); define stream C (n int);\n"
 #: Chunks of four events come into M, of which some in a row have the same key.

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spdist.errors import StateError
-from spdist.operators.codec import VERSION, decode, encode
+from spdist.operators.core.codec import VERSION, decode, encode
 
 _keys = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5)
 _plain = _keys | st.floats(allow_nan=False) | st.binary(max_size=5)
@@ -60,7 +60,7 @@ def test_half_a_character_survives() -> None:
 
 def test_equal_sets_are_equal_bytes_in_every_process() -> None:
     program = (
-        "from spdist.operators.codec import encode\n"
+        "from spdist.operators.core.codec import encode\n"
         "names = ['alpha', 'beta', 'gamma', 'delta', 'epsilon', 'zeta']\n"
         "print(encode([set(names), frozenset(reversed(names))]).hex())"
     )

@@ -7,7 +7,7 @@ import traceback
 
 import pytest
 
-from spdist.operators.codegen import Bindings, Frame, build, indent
+from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 
 
 def test_bound_values_keep_names_of_their_own() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spdist.language.types import Schema
-from spdist.operators.distribution import distribution, java_hash
+from spdist.operators.core.distribution import distribution, java_hash
 
 SCHEMA = Schema.of([("k", "string"), ("f", "float")])
 CHUNK = [(1, ("a", 1.5)), (2, ("b", 1.5)), (3, ("c", 0.1))]

@@ -7,7 +7,7 @@ from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.operators.base import VirtualClock
-from spdist.operators.faults import ErrorStore, error_text
+from spdist.operators.core.faults import ErrorStore, error_text
 
 TEXT = """@app:name('Shop') @OnError(action='STORE') define stream S (a string, o object);
 from S select a, cast(o, 'int') + 1 as n insert into Out;"""

@@ -11,7 +11,7 @@ from spdist.engine.local import LocalApp
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.feedback import MOST_LEVELS, circular_streams
+from spdist.operators.core.feedback import MOST_LEVELS, circular_streams
 
 _STREAM = "define stream S (k string, v int); define stream Other (v int); "
 _STREAM += "define window W (k string, v int) length(3); from Other select v insert into O; "

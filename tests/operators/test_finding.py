@@ -15,9 +15,9 @@ from spdist.language.checking.scope import Scope, Source
 from spdist.language.parsing.parser import parse_expression
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival, VirtualClock
-from spdist.operators.finding import FindingPlan, equalities
-from spdist.operators.readers import RowReader
-from spdist.operators.stores import Index
+from spdist.operators.expressions.finding import FindingPlan, equalities
+from spdist.operators.expressions.readers import RowReader
+from spdist.operators.tables.stores import Index
 
 HELD = Schema.of([("k", "string"), ("n", "int"), ("p", "double")])
 EVENT = Schema.of([("k", "string"), ("m", "long"), ("p", "double")])

@@ -11,9 +11,9 @@ from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.join import JoinPlan, JoinQuery
-from spdist.operators.join_quiet import QuietJoin
-from spdist.operators.window_time import TimeWindow
+from spdist.operators.joins.join import JoinPlan, JoinQuery
+from spdist.operators.joins.quiet import QuietJoin
+from spdist.operators.windows.time import TimeWindow
 
 STREAMS = "define stream L (k string, v int); define stream R (k string, v int);"
 TIMED = "from L#window.time(100) as x join R#window.time(100) as y on x.k == y.k select x.v as a, y.v as b"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spdist.operators.base import Arrival, Row
-from spdist.operators.junction import Failures, Junction, ObserverFailed
+from spdist.operators.core.junction import Failures, Junction, ObserverFailed
 
 
 def receiver(name: str, seen: list[Any], fails_on: int | None = None) -> Any:

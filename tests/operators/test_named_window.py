@@ -12,7 +12,7 @@ from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.operators.base import CURRENT, EXPIRED
-from spdist.operators.named_window import NamedWindow
+from spdist.operators.windows.named_window import NamedWindow
 
 APP = """
 define stream S (k string, v int);

@@ -9,7 +9,7 @@ from spdist.errors import OnDemandQueryError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.table import Table
+from spdist.operators.tables.table import Table
 
 APP = """
 define stream S (k string, v int);

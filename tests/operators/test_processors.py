@@ -11,7 +11,7 @@ from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema, Type
 from spdist.operators.base import Event
-from spdist.operators.processors import ProcessorSetting, StreamProcessor
+from spdist.operators.core.processors import ProcessorSetting, StreamProcessor
 
 
 @stream_processor("test:held", lambda _schema, _types, _expressions: Schema.of([("number", Type.INT)]))

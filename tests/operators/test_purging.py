@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.operators.purging import PurgeTimes
+from spdist.operators.partitions.purging import PurgeTimes
 
 
 @given(st.integers(1, 50), st.lists(st.integers(0, 300), min_size=1, max_size=8), st.integers(0, 400))

@@ -14,7 +14,7 @@ from spdist.errors import StateError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.sliding_columns import plain_query
+from spdist.operators.windows.sliding_columns import plain_query
 
 #: Made by version 0.18: windows of length and time, with groups and without, in partitions and outside.
 STORED = json.loads(Path(__file__).with_name("stored_columns.json").read_text(encoding="utf-8"))

@@ -14,12 +14,12 @@ from spdist.language import ast
 from spdist.language.checking.scope import Scope, Source
 from spdist.language.parsing.parser import parse, parse_expression
 from spdist.language.types import Schema
-from spdist.operators import codec
 from spdist.operators.base import VirtualClock
-from spdist.operators.finding import FindingPlan
-from spdist.operators.readers import RowReader
-from spdist.operators.table import Table, make_table
-from spdist.operators.table_writes import table_writer
+from spdist.operators.core import codec
+from spdist.operators.expressions.finding import FindingPlan
+from spdist.operators.expressions.readers import RowReader
+from spdist.operators.tables.table import Table, make_table
+from spdist.operators.tables.writes import table_writer
 
 ROWS = Schema.of([("k", "string"), ("n", "int"), ("p", "double")])
 EVENT = Schema.of([("k", "string"), ("n", "int"), ("p", "double")])

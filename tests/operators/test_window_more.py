@@ -9,7 +9,7 @@ import pytest
 
 from spdist.engine.local import run
 from spdist.errors import SiddhiAppError
-from spdist.operators.window_expression import MOST_CONDITIONS
+from spdist.operators.windows.expression import MOST_CONDITIONS
 
 STREAM = "define stream S (k string, v int, at long); define stream Q (k string);"
 

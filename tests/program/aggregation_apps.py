@@ -7,8 +7,8 @@ from typing import Any
 
 from spdist.engine.hosted import HostedApp
 from spdist.errors import OnDemandQueryError
-from spdist.operators.aggregation import Aggregation
-from spdist.operators.aggregation_columns import plain
+from spdist.operators.aggregations.aggregation import Aggregation
+from spdist.operators.aggregations.columns import plain
 from tests.program.drawn_apps import STREAM, drawn_condition, drawn_events
 
 __all__ = ["ADDED", "SUMMED", "drawn_aggregation_app", "seen", "timed_events"]

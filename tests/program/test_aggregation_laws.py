@@ -9,8 +9,8 @@ from unittest.mock import patch
 import pytest
 
 from spdist.facade import explain
-from spdist.operators.aggregation import Aggregation
-from spdist.operators.aggregation_runs import AggregationRuns
+from spdist.operators.aggregations.aggregation import Aggregation
+from spdist.operators.aggregations.runs import AggregationRuns
 from spdist.program import forgetting, mixed
 from spdist.program.bucket_state import LoopBuckets
 from spdist.program.bucket_text import AddWriter

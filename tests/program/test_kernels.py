@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spdist.functions.aggregators import _remove_from_long
 from spdist.java import numbers
 from spdist.language.types import Type
-from spdist.operators.window_sort import PLACES
+from spdist.operators.windows.sort import PLACES
 from spdist.program import arithmetic, kernels, sorting
 from spdist.program.texts import TextTable
 

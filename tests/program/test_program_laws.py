@@ -15,7 +15,7 @@ from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.operators.base import Arrival
-from spdist.operators.junction import NO_TIMER, StreamPart
+from spdist.operators.core.junction import NO_TIMER, StreamPart
 from spdist.program.compiler import Compiled, interpreted
 from spdist.program.parts import Program
 from spdist.program.running import Running

@@ -20,10 +20,11 @@ from spdist.errors import OnDemandQueryError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators import aggregation_columns, aggregation_runs
-from spdist.operators.aggregation import Aggregation
-from spdist.operators.aggregation_columns import GroupColumns, plain
-from spdist.operators.junction import StreamPart
+from spdist.operators.aggregations import columns as aggregation_columns
+from spdist.operators.aggregations import runs as aggregation_runs
+from spdist.operators.aggregations.aggregation import Aggregation
+from spdist.operators.aggregations.columns import GroupColumns, plain
+from spdist.operators.core.junction import StreamPart
 from tests.properties.both_ways import both_ways, columns
 
 T = 1_699_920_000_000  # 2023-11-14 00:00:00 GMT

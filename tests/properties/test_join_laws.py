@@ -13,8 +13,8 @@ from spdist.engine.local import LocalApp
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.join import JoinPlan
-from spdist.operators.window_store import WindowStore
+from spdist.operators.joins.join import JoinPlan
+from spdist.operators.windows.store import WindowStore
 
 SLIDING = ["#window.length(2)", "#window.length(4)", "#window.time(100)", "#window.time(400)", ""]
 WINDOWS = [

@@ -10,7 +10,7 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spdist.operators.pattern import Automaton
+from spdist.operators.patterns.pattern import Automaton
 from tests.properties.siddhi_apps import DEFINITIONS, Watched
 
 _SHAPES = (

@@ -17,7 +17,7 @@ from spdist.errors import StateError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.codec import decode, encode
+from spdist.operators.core.codec import decode, encode
 from spdist.planning.compiled import CompiledInstance
 from spdist.transports.base import Record
 from spdist.transports.payloads.payload import Payload

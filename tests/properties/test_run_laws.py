@@ -18,7 +18,8 @@ from spdist.engine.hosted import HostedApp, build_island
 from spdist.engine.island import Island
 from spdist.engine.straight import as_run
 from spdist.language.types import Schema
-from spdist.operators import join_runs, table
+from spdist.operators.joins import runs as join_runs
+from spdist.operators.tables import table
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record

@@ -17,8 +17,8 @@ from spdist.language.checking.checked import CheckedAggregation
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.operators.base import Row
-from spdist.operators.codec import encode
-from spdist.operators.stores import Batch, BucketStore, Changes, TableStore
+from spdist.operators.core.codec import encode
+from spdist.operators.tables.stores import Batch, BucketStore, Changes, TableStore
 
 STREAM = "define stream S (k string, n int, v double, b bool, at long); "
 PURGE = "@purge(enable='false') "

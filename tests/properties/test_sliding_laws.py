@@ -17,7 +17,7 @@ from spdist.engine.hosted import HostedApp
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.junction import StreamPart
+from spdist.operators.core.junction import StreamPart
 from tests.program.interpreted_programs import programs
 from tests.properties.both_ways import both_ways, columns, put_out
 

@@ -17,8 +17,8 @@ from spdist.engine.hosted import HostedApp
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators import table
-from spdist.operators.junction import StreamPart
+from spdist.operators.core.junction import StreamPart
+from spdist.operators.tables import table
 from tests.properties.both_ways import both_ways, columns, put_out
 
 KINDS = [("k", pa.string()), ("n", pa.int32()), ("v", pa.float64()), ("s", pa.string()), ("b", pa.bool_())]

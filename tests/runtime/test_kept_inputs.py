@@ -15,7 +15,7 @@ from spdist.engine.state import Segment
 from spdist.errors import NotFoundError, StateError
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
-from spdist.operators.codec import encode
+from spdist.operators.core.codec import encode
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.groups import plan
 from spdist.runtime.kept_inputs import KeptInputs, kept_inputs, read_files

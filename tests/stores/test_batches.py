@@ -17,7 +17,7 @@ from spdist.errors import StoreError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.stores import Batch
+from spdist.operators.tables.stores import Batch
 from spdist.stores.opening import Stores
 
 Open = Callable[[], Stores]

@@ -20,7 +20,7 @@ from spdist.errors import AppValidationError, StoreError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.stores import Batch
+from spdist.operators.tables.stores import Batch
 from spdist.planning.groups import plan
 from spdist.stores.bucket_shards import ShardedBuckets
 from spdist.stores.engines import open_engine

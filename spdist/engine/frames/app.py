@@ -19,8 +19,8 @@ from spdist.language.checking.checked import CheckedApp
 from spdist.language.types import Schema, Type
 from spdist.mapping.read_rows import ARROW, ReadRows
 from spdist.operators.base import Row
-from spdist.operators.codec import decode, encode
-from spdist.operators.junction import StreamPart
+from spdist.operators.core.codec import decode, encode
+from spdist.operators.core.junction import StreamPart
 from spdist.planning.compiled import checked_text
 
 __all__ = ["FrameApp", "checked_by", "most_jump_ms"]

@@ -24,7 +24,7 @@ from spdist.engine.places import create_file
 from spdist.engine.state import Segment, StateStore
 from spdist.errors import EngineError, StateError
 from spdist.language.format import format_app
-from spdist.operators.codec import seal, unseal
+from spdist.operators.core.codec import seal, unseal
 from spdist.planning.compiled import tree_of
 
 __all__ = ["FrameHome", "QueryStart"]

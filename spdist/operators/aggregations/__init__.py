@@ -1,0 +1,1 @@
+"""Incremental aggregations: totals in calendar buckets."""

@@ -1,0 +1,1 @@
+"""What all operators stand on: streams, handlers, arguments, and state as bytes."""

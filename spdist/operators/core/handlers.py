@@ -1,0 +1,183 @@
+"""Filters, stream functions and stream processors in front of a window or a selector.
+
+Source: io.siddhi.core.query.processor.filter.FilterProcessor and stream.function.StreamFunctionProcessor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from spdist.extension import find, is_registered
+from spdist.language import ast
+from spdist.language.catalog import Catalog
+from spdist.language.checking.scope import Scope
+from spdist.operators.base import CURRENT, Arrival, Event, Row, VirtualClock
+from spdist.operators.core.arguments import MakeArguments, compile_arguments
+from spdist.operators.core.parameters import constant_values
+from spdist.operators.core.processors import Processors, ProcessorSetting
+from spdist.operators.expressions.codegen import Bindings, Frame, build, indent, when_needed
+from spdist.operators.expressions.expression import ExpressionWriter, unsupported
+from spdist.operators.expressions.readers import RowReader
+
+__all__ = ["FilterPlan", "Flow", "StreamFunctionPlan", "StreamProcessorPlan", "plan_handlers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Where events go next, in each of the forms in which they come; None where that form does not occur."""
+
+    one: Callable[[int, Row], None]
+    many: Callable[[Sequence[Arrival]], None]
+    events: Callable[[list[Event]], None] | None = None
+
+
+@dataclass(frozen=True)
+class FilterPlan:
+    """Conditions that events must meet, written as Python once."""
+
+    title: str
+    conditions: tuple[ast.Expression, ...]
+    scope: Scope
+    catalog: Catalog
+
+    @cached_property
+    def _makers(self) -> dict[str, Any]:
+        return {}
+
+    def _made(self, form: str, target: Any, clock: VirtualClock) -> Any:
+        """Return the function of a form, written when it is first asked for."""
+        if form not in self._makers:
+            bindings = Bindings()
+            source = self._source(form, bindings)
+            self._makers[form] = build(f"{self.title} filter", source, bindings.names)["make"]
+        return self._makers[form](target, clock)
+
+    def _source(self, form: str, bindings: Bindings) -> list[str]:
+        frame = Frame()
+        writer = ExpressionWriter(RowReader(self.scope, self.catalog, frame), frame, bindings)
+        skip = "return" if form == "one" else "continue"
+        tests: list[str] = []
+        for condition in self.conditions:
+            test = writer.condition(condition)
+            tests += [*frame.assignments(), f"if not {test}:", f"    {skip}"]
+        if form == "one":
+            body = ["def take(ts, row):", *indent([*tests, "go_on(ts, row)"])]
+        else:
+            event = "(kind, ts, row)" if form == "events" else "(ts, row)"
+            loop = [f"for {event[1:-1]} in chunk:", *indent([*tests, f"passed.append({event})"])]
+            body = ["def take(chunk):", *indent(["passed = []", *loop, "if passed:", "    go_on(passed)"])]
+        return ["def make(go_on, clock):", *indent([*body, "return take"])]
+
+    def before(self, target: Flow, clock: VirtualClock, _processors: Processors | None = None) -> Flow:
+        """Return a flow that lets what meets the conditions go on to `target`."""
+        many = when_needed(lambda: self._made("many", target.many, clock))
+        if target.events is None:
+            return Flow(self._made("one", target.one, clock), many)
+        one = when_needed(lambda: self._made("one", target.one, clock))
+        return Flow(one, many, self._made("events", target.events, clock))
+
+
+@dataclass(frozen=True)
+class _CallPlan:
+    """A handler that is called: ``#name(arguments)``."""
+
+    title: str
+    call: ast.FunctionCall
+    scope: Scope
+    catalog: Catalog
+
+    @cached_property
+    def _arguments(self) -> MakeArguments:
+        return compile_arguments(f"{self.title} {self.call.id}", self.call.args, self.scope, self.catalog)
+
+
+class StreamFunctionPlan(_CallPlan):
+    """A stream function: appends attributes to each row, and may give none or several rows for one."""
+
+    def before(self, target: Flow, clock: VirtualClock, _processors: Processors | None = None) -> Flow:
+        """Return a flow that appends the function's values and goes on to `target`."""
+        function = find("stream function", self.call.id).implementation
+        arguments = self._arguments(clock)
+        forward = target.events
+
+        def rows(timestamp: int, row: Row) -> list[Row]:
+            return [(*row, *added) for added in function(*arguments(timestamp, row))]
+
+        def one(timestamp: int, row: Row) -> None:
+            made = rows(timestamp, row)
+            if len(made) == 1:
+                target.one(timestamp, made[0])
+            elif made:
+                target.many([(timestamp, each) for each in made])
+
+        def many(arrivals: Sequence[Arrival]) -> None:
+            made = [(timestamp, each) for timestamp, row in arrivals for each in rows(timestamp, row)]
+            if made:
+                target.many(made)
+
+        def events(chunk: list[Event]) -> None:
+            made = [(kind, timestamp, each) for kind, timestamp, row in chunk for each in rows(timestamp, row)]
+            if made and forward is not None:
+                forward(made)
+
+        return Flow(one, many, None if forward is None else events)
+
+
+class StreamProcessorPlan(_CallPlan):
+    """A stream processor: a handler with state, made anew for each instance of a query."""
+
+    def before(self, target: Flow, clock: VirtualClock, processors: Processors | None = None) -> Flow:
+        """Return a flow that goes through a new processor, which is added to `processors`, and on to `target`."""
+        if processors is None:
+            raise unsupported(f"'#{self.call.id}' here", self.call.span)
+
+        def emit(chunk: list[Event]) -> None:
+            if target.events is not None:
+                target.events(chunk)
+            elif len(chunk) == 1:
+                target.one(*chunk[0][1:])
+            else:
+                target.many([(timestamp, row) for _, timestamp, row in chunk])
+
+        processor = find("stream processor", self.call.id).implementation(
+            ProcessorSetting(
+                constants=constant_values(self.call.args),
+                arguments=self._arguments(clock),
+                clock=clock,
+                timer=processors.timer,
+                emit=emit,
+            )
+        )
+        processors.made.append(processor)
+        return Flow(
+            lambda timestamp, row: processor.take([(CURRENT, timestamp, row)]),
+            lambda arrivals: processor.take([(CURRENT, timestamp, row) for timestamp, row in arrivals]),
+            None if target.events is None else processor.take,
+        )
+
+
+Plan = FilterPlan | StreamFunctionPlan | StreamProcessorPlan
+
+
+def plan_handlers(title: str, handlers: Sequence[ast.Handler], scope: Scope, catalog: Catalog) -> list[Plan]:
+    """Return the plans of handlers in order; filters that stand together are one."""
+    plans: list[Plan] = []
+    conditions: list[ast.Expression] = []
+
+    def close() -> None:
+        if conditions:
+            plans.append(FilterPlan(title, tuple(conditions), scope, catalog))
+            conditions.clear()
+
+    for handler in handlers:
+        if isinstance(handler, ast.Filter):
+            conditions.append(handler.condition)
+        else:
+            close()
+            kind = StreamProcessorPlan if is_registered("stream processor", handler.call.id) else StreamFunctionPlan
+            plans.append(kind(title, handler.call, scope, catalog))
+    close()
+    return plans

@@ -1,0 +1,421 @@
+"""Where the events of one stream meet those who receive them.
+
+Delivery is depth first: what a receiver inserts into other streams is processed before the next receiver gets the
+event. A receiver that fails ends the delivery of that event: the receivers after it do not see it.
+
+Source: io.siddhi.core.stream.StreamJunction, described in our own words.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from spdist.errors import ClockJumpError, FeedbackError, SpdistError
+from spdist.mapping.bounds import shown
+from spdist.operators.base import Arrival, Row, Timer, VirtualClock
+from spdist.operators.core.faults import error_text
+
+__all__ = [
+    "NO_TIMER",
+    "Drive",
+    "Failures",
+    "Junction",
+    "Loop",
+    "LoopMaker",
+    "ObserverFailed",
+    "Pick",
+    "Receiver",
+    "Straight",
+    "StreamPart",
+    "TakesParts",
+    "guarded",
+]
+
+log = logging.getLogger(__name__)
+
+ReceiveOne = Callable[[int, Row], None]
+ReceiveMany = Callable[[Sequence[Arrival]], None]
+#: Takes the rows of events that are one chunk and have the same timestamp, at least one.
+Gather = Callable[[int, list[Row]], None]
+#: Takes many chunks: their rows; at which row each chunk begins and the last one ends, as an int64 array; likewise
+#: which of the events that were taken at once has caused each, ascending; and the timestamps of the rows, None where
+#: they are those of the causes. Where an event causes several chunks, or some to several streams, also which of all
+#: that it causes each row is. Where timers put out some, before the event that is their cause, also when each chunk is
+#: put out, `NO_TIMER` where an event has caused it; of those of a timer it is told which of all at that time a row is.
+Pick = Callable[..., None]
+NO_TIMER = -(2**63)
+#: Takes timestamps and rows of events of one stream, each a chunk of its own, and lets time pass between them.
+Loop = Callable[[Iterable[int], Iterable[Row]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPart:
+    """What is of one stream among events of one or several, each a chunk of its own.
+
+    Parameters
+    ----------
+    times : numpy.ndarray
+        When they are due, ms, int64; they never fall.
+    ranks : numpy.ndarray
+        Which of all the events each is, int64, ascending.
+    rows : Sequence of tuple
+        Their values.
+    stamps : numpy.ndarray, optional
+        Their timestamps where some are late; else they are due at those.
+    """
+
+    times: Any
+    ranks: Any
+    rows: Sequence[Row]
+    stamps: Any = None
+
+
+class TakesParts(Protocol):
+    """What takes events of one or several streams at once."""
+
+    @property
+    def timer(self) -> Timer | None:
+        """The timer that it sets for events that come one by one, and does without where it takes them at once."""
+        ...
+
+    def take(self, parts: Mapping[str, StreamPart]) -> bool:
+        """Take events, by stream, given that no other timer is due before the last of them.
+
+        Tells whether it has: if not, nothing has changed but its own form.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Who gets the events of a stream, and only gathers them: single ones, chunks, and many chunks."""
+
+    one: ReceiveOne
+    many: ReceiveMany
+    pick: Pick
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """What a loop over events needs of the app and of the stream.
+
+    Parameters
+    ----------
+    clock : VirtualClock
+        The app's time.
+    heap : list
+        The timers, first due first.
+    move : Callable[[int], None]
+        Lets time pass until an event's timestamp, where a timer is due by then.
+    failed : Callable
+        Takes the event that a query failed on, and the error.
+    """
+
+    clock: VirtualClock
+    heap: list[Any]
+    move: Callable[[int], None]
+    failed: Callable[[Sequence[Arrival], Exception], None]
+
+
+#: Makes the loop of a stream's only receiver, as it is watched now; see `spdist.operators.queries.loops`.
+LoopMaker = Callable[[Drive], Loop]
+
+
+class ObserverFailed(BaseException):
+    """Carries an error of an observer past the queries, whose own failures only cost the event.
+
+    It is no `Exception` so that nothing between the observer and the app's entry takes it for a failure of a query.
+    """
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+def guarded(call: Callable[[Any], None], argument: Any) -> None:
+    """Call from outside of all queries: an error of an observer comes out as itself."""
+    try:
+        call(argument)
+    except ObserverFailed as failed:
+        raise failed.cause from None
+
+
+#: Failures of a kind whose reasons are kept.
+_KEPT = 5
+
+
+class Failures:
+    """Counts the events that were lost because a query failed on them, as Siddhi's log does.
+
+    State
+    -----
+    ``count``, of which ``refused`` lay too far ahead of the clock; the ``reasons`` of the first failures, and apart
+    from them the ``refusals``: five of each at most.
+    """
+
+    __slots__ = ("count", "latest", "reasons", "refusals", "refused")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.refused = 0
+        self.latest: str | None = None
+        self.reasons: list[str] = []
+        self.refusals: list[str] = []
+
+    def add(self, where: str, events: Sequence[Arrival], error: Exception) -> None:
+        """Count a failure; the first one is logged with its traceback, later ones briefly."""
+        self.count += len(events)
+        self.latest = f"{where}: {type(error).__name__}: {error}"
+        is_refused = isinstance(error, ClockJumpError)
+        self.refused += len(events) if is_refused else 0
+        told = self.refusals if is_refused else self.reasons
+        if len(told) < _KEPT:
+            why = error.message if isinstance(error, SpdistError) else f"{type(error).__name__}: {error}"
+            told.append(f"{where}, {shown(events[0])}: {why}")
+        if isinstance(error, ClockJumpError | FeedbackError):
+            tell = log.warning if self.count == len(events) else log.info
+            tell("dropping %d event(s) of %s: %s", len(events), where, error)
+            return
+        brief = "dropping %d event(s) of %s, a query failed: %s"
+        if self.count == len(events):
+            log.warning(brief, len(events), where, error, exc_info=error)
+        else:
+            log.info(brief, len(events), where, error)
+
+
+@runtime_checkable
+class Straight(Protocol):
+    """What takes a query's results with nothing in between: a stream, or a table."""
+
+    def one(self, timestamp: int, row: Row) -> None:
+        """Take one event."""
+        ...
+
+    def many(self, arrivals: Sequence[Arrival]) -> None:
+        """Take the events of one chunk."""
+        ...
+
+    def only_watched(self) -> Callable[[int, Row], None] | None:
+        """Return the only one who gets the events, where that is an observer; else None."""
+        ...
+
+    def gather(self, timestamp: int, rows: list[Row]) -> None:
+        """Take the events of one chunk that all have the same timestamp."""
+        ...
+
+    def picker(self) -> Pick | None:
+        """Return what takes many chunks at once, where the only one who gets the events does; else None."""
+        ...
+
+
+class Junction:
+    """One stream of a running app.
+
+    Parameters
+    ----------
+    id : str
+        The stream's id.
+    failures : Failures
+        Where events are counted that a query failed on.
+    fault : Junction, optional
+        The fault stream ``!id``, which gets the event and the error instead (``@OnError(action='STREAM')``).
+    keep : Callable, optional
+        Takes the events and the error instead, to keep them (``@OnError(action='STORE')``).
+    """
+
+    __slots__ = (
+        "_at_once",
+        "_gather",
+        "_loops",
+        "_many",
+        "_one",
+        "_picks",
+        "failures",
+        "fault",
+        "id",
+        "keep",
+        "observers",
+    )
+
+    def __init__(
+        self,
+        id: str,
+        failures: Failures,
+        fault: Junction | None = None,
+        keep: Callable[[Sequence[Arrival], Exception], None] | None = None,
+    ) -> None:
+        self.id = id
+        self.failures = failures
+        self.fault = fault
+        self.keep = keep
+        self.observers: list[Callable[[int, Row], None]] = []
+        self._one: list[ReceiveOne] = []
+        self._many: list[ReceiveMany] = []
+        self._loops: list[LoopMaker | None] = []
+        #: Of the only receiver.
+        self._gather: Gather | None = None
+        self._picks: list[Pick | None] = []
+        self._at_once: TakesParts | None = None
+
+    def subscribe(
+        self,
+        one: ReceiveOne,
+        many: ReceiveMany,
+        loop: LoopMaker | None = None,
+        gather: Gather | None = None,
+        pick: Pick | None = None,
+        at_once: TakesParts | None = None,
+    ) -> None:
+        """Add a receiver, after those already there.
+
+        Parameters
+        ----------
+        one, many : Callable
+            Take single events, and the events of one chunk.
+        loop : Callable, optional
+            Makes what takes many single events faster than `one` does.
+        gather : callable, optional
+            Takes chunks faster than `many` does; of a receiver that only gathers what comes, and cannot fail.
+        pick : callable, optional
+            Takes many chunks at once; of a receiver that only gathers what comes and looks at no timestamps.
+        at_once : TakesParts, optional
+            Takes many events of this and of other streams at once.
+        """
+        only = not self._one
+        self._gather = gather if only else None
+        self._at_once = at_once if only else None
+        self._one.append(one)
+        self._many.append(many)
+        self._loops.append(loop)
+        self._picks.append(pick)
+
+    def behind(self, count: int) -> list[Receiver]:
+        """Return the receivers behind the first ones, so many, that only gather what comes.
+
+        Raises
+        ------
+        LookupError
+            One of them, or an observer, does not.
+        """
+        found = list(zip(self._one, self._many, self._picks, strict=True))[count:]
+        if self.observers or any(pick is None for *_, pick in found):
+            raise LookupError(self.id)
+        return [Receiver(one, many, pick) for one, many, pick in found if pick is not None]
+
+    def first(self, count: int) -> list[tuple[ReceiveOne, ReceiveMany]]:
+        """Return the first receivers, so many, or all."""
+        return list(zip(self._one, self._many, strict=True))[:count]
+
+    def divert(self, begin: int, end: int, one: ReceiveOne, many: ReceiveMany) -> Callable[[], None]:
+        """Let these receive in place of the receivers from place `begin` to `end`; returns what undoes all since."""
+        before = self._one, self._many, self._loops, self._picks, self._gather, self._at_once
+        lists: tuple[list[Any], ...] = (self._one, self._many, self._loops, self._picks)
+        changed = zip(lists, (one, many, None, None), strict=True)
+        self._one, self._many, self._loops, self._picks = (
+            [*every[:begin], receiver, *every[end:]] for every, receiver in changed
+        )
+        self._gather = self._at_once = None
+
+        def undo() -> None:
+            self._one, self._many, self._loops, self._picks, self._gather, self._at_once = before
+
+        return undo
+
+    def loop(self, clock: VirtualClock, heap: list[Any], move: Callable[[int], None]) -> Loop:
+        """Return what takes many single events, as the stream is read and watched now; see `Drive`."""
+        maker = self._loops[0] if len(self._loops) == 1 and not self.observers else None
+        if maker is not None:
+            return maker(Drive(clock, heap, move, self.failed))
+        alone = len(self._one) == 1 and not self.observers
+        receive = self._one[0] if alone else self.one
+
+        def take(timestamps: Iterable[int], rows: Iterable[Row]) -> None:
+            for timestamp, row in zip(timestamps, rows, strict=True):
+                if heap and heap[0][0] <= timestamp:
+                    move(timestamp)
+                elif timestamp > clock.now:
+                    clock.now = timestamp
+                try:
+                    receive(timestamp, row)
+                except Exception as error:
+                    self.failed(((timestamp, row),), error)
+
+        return take
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody gets the events."""
+        return bool(self._one or self.observers)
+
+    def only_watched(self) -> Callable[[int, Row], None] | None:
+        """Return the one who watches a stream that nobody else reads or watches: an observer, or who only gathers."""
+        if self._gather is not None and not self.observers:
+            return self._one[0]
+        return self.observers[0] if len(self.observers) == 1 and not self._one else None
+
+    def picker(self) -> Pick | None:
+        """Return what takes many chunks at once, where the only one who gets the events does; else None."""
+        if self.observers or len(self._picks) != 1:
+            return None
+        return self._picks[0]
+
+    def at_once(self) -> TakesParts | None:
+        """Return what takes many events of this stream and of others at once, where the only receiver does."""
+        return None if self.observers else self._at_once
+
+    def gather(self, timestamp: int, rows: list[Row]) -> None:
+        """Deliver the events of one chunk that all have the same timestamp."""
+        if not self._one:
+            try:
+                for observer in self.observers:
+                    for row in rows:
+                        observer(timestamp, row)
+            except Exception as error:
+                raise ObserverFailed(error) from error
+        elif self._gather is not None and not self.observers:
+            self._gather(timestamp, rows)
+        else:
+            self.many([(timestamp, row) for row in rows])
+
+    def one(self, timestamp: int, row: Row) -> None:
+        """Deliver one event."""
+        try:
+            for receive in self._one:
+                receive(timestamp, row)
+        except Exception as error:
+            self.failed(((timestamp, row),), error)
+            return
+        if self.observers:
+            self._observe(((timestamp, row),))
+
+    def many(self, arrivals: Sequence[Arrival]) -> None:
+        """Deliver the events of one chunk."""
+        try:
+            for receive in self._many:
+                receive(arrivals)
+        except Exception as error:
+            self.failed(arrivals, error)
+            return
+        if self.observers:
+            self._observe(arrivals)
+
+    def _observe(self, arrivals: Sequence[Arrival]) -> None:
+        try:
+            for observer in self.observers:
+                for timestamp, row in arrivals:
+                    observer(timestamp, row)
+        except Exception as error:
+            raise ObserverFailed(error) from error
+
+    def failed(self, arrivals: Sequence[Arrival], error: Exception) -> None:
+        """Do with events that a receiver failed on what the stream's ``@OnError`` says; by default they are counted."""
+        if self.fault is not None:
+            told = error_text(error)
+            self.fault.many([(timestamp, (*row, told)) for timestamp, row in arrivals])
+        elif self.keep is not None:
+            self.keep(arrivals, error)
+        else:
+            self.failures.add(f"stream '{self.id}'", arrivals, error)

@@ -1,0 +1,1 @@
+"""Expressions as generated Python, and conditions that look for rows."""

@@ -1,0 +1,282 @@
+"""Joins: each event of a side looks for partners in what the other side keeps.
+
+An event passes its own side's window first. What the window releases then looks into the other side: an entering event
+gives current pairs, a leaving one expired pairs. The pairs of one event are one chunk for the selector; the results of
+all that was released together go out together. A side without a window keeps nothing: each of its events leaves as soon
+as it has entered, so that totals start anew with each event.
+
+Source: io.siddhi.core.query.input.stream.join.JoinProcessor and util.parser.JoinInputStreamParser.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from spdist.language import ast
+from spdist.language.catalog import Catalog
+from spdist.language.checking.checked import CheckedQuery
+from spdist.operators.base import RESET, Arrival, Event, Row, WindowSetting
+from spdist.operators.core.handlers import Flow
+from spdist.operators.core.junction import ReceiveMany, ReceiveOne
+from spdist.operators.expressions.codegen import Bindings, Frame
+from spdist.operators.expressions.finding import Finder, FindingPlan
+from spdist.operators.joins.quiet import QuietJoin, quiet_join
+from spdist.operators.joins.sides import ROWS, JoinReader, SidePlan, plan_sides, search
+from spdist.operators.queries.plans import Place, Plan, ReceiveEvents
+from spdist.operators.selection.aggregates import aggregates_in
+from spdist.operators.selection.output import Held
+from spdist.operators.selection.selector import SelectorState, Sink
+from spdist.operators.tables.stores import Store
+from spdist.operators.windows.store import WindowStore
+
+__all__ = ["JoinPlan", "JoinQuery"]
+
+
+class JoinPlan(Plan):
+    """A query over a join."""
+
+    #: Whether instances may take their quiet form, where they have one.
+    may_be_quiet = True
+
+    def __init__(
+        self,
+        checked: CheckedQuery,
+        input: ast.JoinInput,
+        rank: int,
+        catalog: Catalog,
+        stores: Mapping[str, Store],
+    ) -> None:
+        super().__init__(checked, rank, catalog, stores)
+        self.input = input
+        self.sides = plan_sides(self.name, input, checked.scope, catalog)
+        self.expects_expired = self.events != "current"
+        select = checked.query.select
+        clauses = [item.expression for item in select.items] + ([] if select.having is None else [select.having])
+        #: Whether a RESET means anything: to totals, or to a snapshot, which it empties.
+        self.resets = self.shows_snapshots or any(aggregates_in(clause) for clause in clauses)
+        self.nothing = (self.sides[0].nothing, self.sides[1].nothing)
+        slides = self.expects_expired or any(side.slides for side in self.sides)
+        leaving = slides or any(side.kind == "window" for side in self.sides)
+        self.chosen = self.selection(self.reader, ", ".join(ROWS), leaving, falls_back=slides)
+        self.searches = tuple(self._search(side) for side in self.sides)
+
+    @property
+    def same(self) -> bool:
+        """Whether both sides read the same stream or named window."""
+        return self.sides[0].source.stream_id == self.sides[1].source.stream_id
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Ids of the streams and named windows whose events it takes; in a partition, named windows cause nothing."""
+        kinds = ("stream",) if self.checked.partition is not None else ("stream", "window")
+        return tuple(dict.fromkeys(side.source.stream_id for side in self.sides if side.kind in kinds))
+
+    def reader(self, frame: Frame, bindings: Bindings) -> JoinReader:
+        """Return what reads pairs in generated code."""
+        left, right = (bindings.bind(row, f"no_{name}") for row, name in zip(self.nothing, ROWS, strict=True))
+        return JoinReader(self.checked.scope, self.catalog, frame, (left, right))
+
+    def _search(self, side: SidePlan) -> FindingPlan:
+        """Return how the events of `side` look into the other one."""
+        return FindingPlan(
+            title=self.name,
+            condition=self.input.on,
+            scope=self.checked.scope,
+            position=1 - side.position,
+            catalog=self.catalog,
+            parameters=f"ts, {ROWS[side.position]}",
+            outer=self.reader,
+        )
+
+    def instance(self, place: Place) -> JoinQuery | QuietJoin:
+        """Return a new instance."""
+        plain = JoinQuery(self, place)
+        return (quiet_join(self, place, plain) if self.may_be_quiet else None) or plain
+
+
+class JoinQuery:
+    """An instance of a query over a join.
+
+    State
+    -----
+    The selector's totals, what the windows of the sides hold and what the rate limit holds back.
+    """
+
+    def __init__(self, plan: JoinPlan, place: Place) -> None:
+        self.plan = plan
+        self.place = place
+        self.totals = SelectorState()
+        self.timer = plan.timer(place)
+        self.limit = plan.limit(place)
+        self.processors = plan.processors(place)
+        self.held = Held(self.limit.sink)
+        self.out: list[Event] = []
+        gather = Sink(lambda kind, timestamp, row: self.out.append((kind, timestamp, row)), self._gather)
+        self.select = plan.chosen.make("events", self.totals, gather, place.clock)
+        self.windows: list[WindowStore | None] = [None, None]
+        self.finders: list[Finder | None] = [None, None]
+        self.looks: list[Callable[[], None] | None] = [None, None]
+        #: What the events of each side go through behind the handlers.
+        self.inner: list[Flow] = []
+        flows = [self._flow(side) for side in plan.sides]
+        self._bind()
+        self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {}
+        self.event_receivers: Mapping[str, ReceiveEvents] = {}
+        self._receive(flows)
+
+    def _gather(self, events: list[Event]) -> None:
+        self.out += events
+
+    def _flow(self, side: SidePlan) -> Flow | None:
+        """Return what the events of a side go through; None for a table."""
+        place, plan = self.place, self.plan
+        probe = self._probe(side)
+        if side.kind != "stream":
+            flow = Flow(_unused, _unused, probe)
+            self.inner.append(flow)
+            return flow if side.kind == "window" else None
+        if side.call is None:
+            flow = side.passing(probe, plan.expects_expired, place.clock)
+        else:
+            if not side.findable:
+                probe = side.leaving_at_once(probe, plan.expects_expired, place.clock)
+            window = self.windows[side.position] = side.window(
+                functools.partial(
+                    WindowSetting,
+                    expects_expired=plan.expects_expired,
+                    clock=place.clock,
+                    timer=self.timer,
+                    emit=probe,
+                    partitioned=plan.checked.partition is not None,
+                )
+            )
+            flow = Flow(window.one, window.many)
+        self.inner.append(flow)
+        return side.entry(flow, place.clock, self.processors)
+
+    def _bind(self) -> None:
+        for side in self.plan.sides:
+            other = self.plan.sides[1 - side.position]
+            store = self.windows[other.position] or self.plan.stores.get(other.source.stream_id)
+            store = store if other.findable else None
+            if isinstance(store, WindowStore) and store.notes_looks:
+                self.looks[side.position] = store.look
+            if store is not None:
+                plan = self.plan.searches[side.position]
+                self.finders[side.position] = search(plan, self.plan.input, store, self.place.clock)
+
+    def _probe(self, side: SidePlan) -> Callable[[list[Event]], None]:
+        """Return what takes the chunks that a side releases."""
+        if not side.triggers:
+            return lambda chunk: None
+        position, outer, resets = side.position, side.outer, self.plan.resets
+        nothing = self.plan.nothing[1 - position]
+        finders, looks, left = self.finders, self.looks, position == 0
+
+        def probe(chunk: list[Event]) -> None:
+            find, look = finders[position], looks[position]
+            if look is not None:
+                look()
+            pieces: list[list[tuple[int, int, Row, Row]]] = []
+            for kind, timestamp, row in chunk:
+                found = find(timestamp, row) if find is not None and kind != RESET else ()
+                if found:
+                    if left:
+                        pieces.append([(kind, timestamp, row, partner) for _, partner in found])
+                    else:
+                        pieces.append([(kind, timestamp, partner, row) for _, partner in found])
+                elif resets if kind == RESET else outer:
+                    pieces.append([(kind, timestamp, row, nothing) if left else (kind, timestamp, nothing, row)])
+            if pieces:
+                self._select(pieces)
+
+        return probe
+
+    def _select(self, pieces: list[list[tuple[int, int, Row, Row]]]) -> None:
+        """Select from the pairs of each event, and put out all results together."""
+        self.out = []
+        for pairs in pieces:
+            self.select(pairs)
+        out, self.out = self.out, []
+        if out:
+            self.held.sink.many(out)
+
+    # Receiving.
+
+    def _receive(self, flows: Sequence[Flow | None]) -> None:
+        if self.plan.same:
+            self._receive_twice([flow for flow in flows if flow is not None])
+            return
+        partitioned = self.plan.checked.partition is not None
+        receivers, events = {}, {}
+        for side, flow in zip(self.plan.sides, flows, strict=True):
+            if flow is None:
+                continue
+            if side.kind == "stream":
+                receivers[side.source.stream_id] = (flow.one, flow.many)
+            elif not partitioned:
+                assert flow.events is not None
+                events[side.source.stream_id] = flow.events
+        self.receivers, self.event_receivers = receivers, events
+
+    def _receive_twice(self, legs: Sequence[Flow]) -> None:
+        """Take each event through the left side, then through the right one; what they give is put out afterwards."""
+        held = self.held
+        side = self.plan.sides[0]
+
+        def each(arrivals: Sequence[Arrival]) -> None:
+            try:
+                for timestamp, row in arrivals:
+                    for leg in legs:
+                        held.begin()
+                        leg.one(timestamp, row)
+            except BaseException:
+                held.drop()
+                raise
+            held.deliver()
+
+        def events(chunk: list[Event]) -> None:
+            # Siddhi forgets the right side of a named window that is joined with itself.
+            left = legs[0].events
+            assert left is not None
+            try:
+                for event in chunk:
+                    held.begin()
+                    left([event])
+            except BaseException:
+                held.drop()
+                raise
+            held.deliver()
+
+        if side.kind == "stream":
+            self.receivers = {side.source.stream_id: (lambda timestamp, row: each(((timestamp, row),)), each)}
+        elif self.plan.checked.partition is None:
+            self.event_receivers = {side.source.stream_id: events}
+
+    # State.
+
+    def start(self) -> None:
+        """Begin: a rate limit by time and stream processors count from now."""
+        self.limit.start()
+        self.processors.start()
+
+    def snapshot(self) -> Any:
+        """Return the totals, what the rate limit holds and the content of the windows."""
+        windows = [None if window is None else window.snapshot() for window in self.windows]
+        return [self.totals.snapshot(), self.limit.snapshot(), self.processors.snapshot(), *windows]
+
+    def restore(self, state: Any) -> None:
+        """Take over the state of a snapshot."""
+        totals, limit, processors, *windows = state
+        self.processors.restore(processors)
+        self.totals.restore(totals)
+        self.limit.restore(limit)
+        for window, stored in zip(self.windows, windows, strict=True):
+            if window is not None:
+                window.restore(stored)
+
+
+def _unused(*_: Any) -> None:
+    raise AssertionError("a named window hands over its events with their kinds")

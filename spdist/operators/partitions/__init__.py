@@ -1,0 +1,1 @@
+"""Partitions: queries with a state of their own for each key."""

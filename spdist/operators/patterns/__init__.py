@@ -1,0 +1,1 @@
+"""Patterns and sequences as one automaton."""

@@ -1,0 +1,1 @@
+"""What a query puts out: projection, aggregators, order, rate limits."""

@@ -1,0 +1,1 @@
+"""Tables in memory, stores of other kinds, and queries on demand."""

@@ -1,0 +1,235 @@
+"""Queries put to a running app: they look into its tables, named windows and aggregations, or change its tables.
+
+What is read is one chunk to the selection, so an aggregating query gives one row, or one for each group, and nothing at
+all where there is nothing to read. Events that are made for such a query have the timestamp -1.
+
+Source: io.siddhi.core.util.parser.OnDemandQueryParser and io.siddhi.core.query.OnDemandQueryRuntime, described in our
+own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spdist.errors import DuplicateDefinitionError, OnDemandQueryError, SiddhiAppError, SiddhiSyntaxError
+from spdist.language import ast
+from spdist.language.catalog import Catalog
+from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.on_demand import CheckedOnDemand, check_on_demand
+from spdist.language.parsing.parser import parse_on_demand
+from spdist.language.types import Schema
+from spdist.operators.base import Arrival, Event, Row, VirtualClock
+from spdist.operators.core.junction import ObserverFailed
+from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
+from spdist.operators.expressions.expression import ExpressionWriter
+from spdist.operators.expressions.finding import FindingPlan
+from spdist.operators.expressions.readers import InputReader, RowReader
+from spdist.operators.joins.sides import AggregationStore
+from spdist.operators.selection.selector import Selection, SelectorState, Sink
+from spdist.operators.tables.stores import Index, Searchable, Store, TableStore
+from spdist.operators.tables.table import Table
+from spdist.operators.tables.writes import table_writer
+from spdist.operators.windows.named_window import NamedWindow
+
+__all__ = ["Answer", "OnDemandQueries"]
+
+_NO_TIME = -1
+#: How many queries stay compiled.
+_REMEMBERED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query on demand gives.
+
+    Parameters
+    ----------
+    schema : Schema
+        The attributes of the rows; for a query that writes, of what it wrote.
+    rows : list of tuple
+        The result; empty where nothing was found, and for queries that write.
+    """
+
+    schema: Schema
+    rows: list[Row]
+
+
+class OnDemandQueries:
+    """Answers the queries that are put to one app; a text that comes again is not compiled again.
+
+    Parameters
+    ----------
+    app : CheckedApp
+        The app.
+    stores : Mapping[str, Store]
+        What it keeps rows in, by id.
+    catalog : Catalog
+        Signatures, with the stores.
+    clock : VirtualClock
+        The app's time.
+    """
+
+    def __init__(self, app: CheckedApp, stores: Mapping[str, Store], catalog: Catalog, clock: VirtualClock) -> None:
+        self._app = app
+        self._stores = stores
+        # Also what `in` looks into.
+        self._catalog = replace(catalog, stores={id: _seen(store) for id, store in stores.items()})
+        self._clock = clock
+        self._compiled: dict[str, Callable[[], Answer]] = {}
+
+    def answer(self, text: str) -> Answer:
+        """Return what the query gives.
+
+        Raises
+        ------
+        SiddhiSyntaxError
+            The text does not follow the grammar.
+        DuplicateDefinitionError
+            Something is selected twice under one name.
+        OnDemandQueryError
+            The query means nothing in this app, or fails on a row.
+        """
+        try:
+            run = self._compiled.pop(text, None) or self._compile(text)
+            answer = run()
+        except (OnDemandQueryError, SiddhiSyntaxError, DuplicateDefinitionError):
+            raise
+        except ObserverFailed as failed:  # the database behind a table
+            raise failed.cause from None
+        except SiddhiAppError as error:
+            raise OnDemandQueryError(error.message, span=error.span, hint=error.hint, text=text) from error
+        except Exception as error:
+            message = f"The query fails: {type(error).__name__}: {error}"
+            raise OnDemandQueryError(message, text=text) from error
+        self._compiled[text] = run
+        if len(self._compiled) > _REMEMBERED:
+            del self._compiled[next(iter(self._compiled))]
+        return answer
+
+    def _compile(self, text: str) -> Callable[[], Answer]:
+        checked = check_on_demand(parse_on_demand(text), self._app, self._catalog, text)
+        plan = _Plan(checked, self._catalog, self._clock)
+        store = self._stores[checked.store]
+        if isinstance(store, NamedWindow) and not store.readable:
+            message = f"'{checked.store}' puts out current events only, and keeps none that a query could read"
+            raise OnDemandQueryError(message, text=text, hint="Define it without 'output current events'.")
+        if checked.query.store is not None:
+            return plan.reading(store)
+        assert isinstance(store, TableStore)
+        return plan.writing(store)
+
+
+class _Plan:
+    """One query, being compiled."""
+
+    def __init__(self, checked: CheckedOnDemand, catalog: Catalog, clock: VirtualClock) -> None:
+        self.checked = checked
+        self.catalog = catalog
+        self.clock = clock
+        self.title = f"query on {checked.store}"
+        self.select = Selection(
+            title=self.title,
+            clause=checked.select,
+            output=checked.output,
+            target=checked.store,
+            catalog=catalog,
+            reader=self._reader,
+            row="row",
+            events="current",
+            leaving=False,
+        )
+
+    def _reader(self, frame: Frame, _bindings: Bindings) -> InputReader:
+        return RowReader(self.checked.scope, self.catalog, frame)
+
+    # Reading.
+
+    def reading(self, store: Store) -> Callable[[], Answer]:
+        """Return what answers a query that reads."""
+        checked = self.checked
+        search = FindingPlan(self.title, checked.query.on, checked.scope, 0, self.catalog, "ts", self._reader)
+        if isinstance(store, AggregationStore) and checked.query.per is not None:
+            view = store.reader()
+            find = search.bind(view, self.clock)
+            asked = self._range(checked.query.within, checked.query.per)
+
+            def look() -> list[Arrival]:
+                view.look(*asked())
+                return find(_NO_TIME)
+        else:
+            find = search.bind(_seen(store), self.clock)
+
+            def look() -> list[Arrival]:
+                return find(_NO_TIME)
+
+        def run() -> Answer:
+            found = look()
+            return Answer(checked.output, self._selected([row for _, row in found]) if found else [])
+
+        return run
+
+    def _range(self, within: tuple[ast.Expression, ...], per: ast.Expression) -> Callable[[], tuple[Any, Any, Any]]:
+        """Return what computes start, end and duration of what is asked for of an aggregation."""
+        bindings, frame = Bindings(), Frame()
+        writer = ExpressionWriter(self._reader(frame, bindings), frame, bindings)
+        parts = [writer.write(part).text for part in (*within, per)]
+        if len(parts) == 2:
+            parts.insert(1, "None")
+        body = ["def asked():", f"    return ({', '.join(parts)})", "return asked"]
+        lines = ["def make(clock):", *indent(body)]
+        asked: Callable[[], tuple[Any, Any, Any]] = build(f"{self.title} range", lines, bindings.names)["make"](
+            self.clock
+        )
+        return asked
+
+    # Writing.
+
+    def writing(self, table: TableStore) -> Callable[[], Answer]:
+        """Return what answers a query that writes."""
+        checked, output = self.checked, self.checked.query.output
+        assert output is not None
+        writer = table_writer(self.title, output, checked.output, table, self.catalog, self.clock, _seen(table))
+        nothing = (None,) * len(checked.output)
+
+        def run() -> Answer:
+            rows = self._selected([()]) if checked.select.items else [nothing]
+            writer.many([(_NO_TIME, row) for row in rows])
+            return Answer(checked.output, [])
+
+        return run
+
+    # Selecting.
+
+    def _selected(self, rows: Iterable[Row]) -> list[Row]:
+        """Return what the selection makes of one chunk; nothing of earlier chunks is remembered."""
+        results: list[Row] = []
+
+        def one(_kind: int, _timestamp: int, row: Row) -> None:
+            results.append(row)
+
+        def many(events: list[Event]) -> None:
+            results.extend(row for _, _, row in events)
+
+        take = self.select.make("arrivals", SelectorState(), Sink(one, many), self.clock)
+        take([(_NO_TIME, row) for row in rows])
+        return results
+
+
+def _seen(store: Store) -> Store:
+    """Return a store as a passing query sees it."""
+    return store if isinstance(store, Searchable) else _Seen(store)
+
+
+class _Seen:
+    """A store as a passing query sees it: it is answered by the indexes that are there, and makes none."""
+
+    def __init__(self, store: Store) -> None:
+        self.schema = store.schema
+        self.contents = store.contents
+        self._store = store
+
+    def index(self, attributes: tuple[int, ...]) -> Index | None:
+        """Return an index that is there already."""
+        return self._store.known_index(attributes) if isinstance(self._store, Table) else None

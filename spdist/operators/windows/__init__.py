@@ -1,0 +1,1 @@
+"""Windows, each with its state."""
