@@ -229,7 +229,7 @@ def function(
     --------
     Several overloads; a null comes as None, and what raises loses the event:
 
-    >>> from spdist.engine.local import run
+    >>> from spdist.engine.local.app import run
     >>> from spdist.extension import function, signature
     >>> from spdist.language.types import Type
     >>> overloads = (((Type.INT,), Type.INT), ((Type.STRING, Type.INT), Type.STRING))
@@ -262,7 +262,7 @@ def aggregator(id: str, resolve: Resolver) -> Callable[[Decorated], Decorated]:
 
     Examples
     --------
-    >>> from spdist.engine.local import run
+    >>> from spdist.engine.local.app import run
     >>> from spdist.extension import aggregator, signature
     >>> from spdist.language.types import Type
     >>> @aggregator("demo:product", signature("demo:product", ((Type.INT,), Type.LONG)))
@@ -295,7 +295,7 @@ def window(id: str, resolve: WindowResolver) -> Callable[[Decorated], Decorated]
 
     Examples
     --------
-    >>> from spdist.engine.local import run
+    >>> from spdist.engine.local.app import run
     >>> from spdist.extension import window
     >>> from spdist.operators.base import CURRENT, EXPIRED, Window
     >>> @window("demo:latest", lambda types, expressions: None)
@@ -333,7 +333,7 @@ def stream_function(id: str, resolve: StreamFunctionResolver) -> Callable[[Decor
 
     Examples
     --------
-    >>> from spdist.engine.local import run
+    >>> from spdist.engine.local.app import run
     >>> from spdist.extension import stream_function
     >>> from spdist.language.types import Schema
     >>> @stream_function("demo:words", lambda schema, types, expressions: Schema.of([("word", "string")]))

@@ -13,8 +13,8 @@ from spdist.language.checking.checked import CheckedApp
 
 if TYPE_CHECKING:
     from spdist.cluster.clients.handle import Deployment
-    from spdist.engine.evidence import Evidence
-    from spdist.engine.input_log import InputLog
+    from spdist.engine.replay.evidence import Evidence
+    from spdist.engine.replay.input_log import InputLog
     from spdist.operators.base import Arrival
 
 __all__ = ["why"]
@@ -63,7 +63,7 @@ def why(
     --------
     >>> spdist.why(cluster.deployment("Rooms"), "Alerts")  # doctest: +SKIP
     """
-    from spdist.engine.causes import BUDGET, explain
+    from spdist.engine.replay.causes import BUDGET, explain
     from spdist.progress import ProgressLine
 
     with ProgressLine() as line:
@@ -74,7 +74,7 @@ def why(
 
 def _replayed(app: Deployment, checked: CheckedApp, stream: str, which: int | Sequence[Any]) -> tuple[InputLog, int]:
     """Return what came into a deployed app, and which of the events of a stream is meant when that is replayed."""
-    from spdist.engine.input_log import InputLog
+    from spdist.engine.replay.input_log import InputLog
     from spdist.planning.pictures.graph import app_graph
 
     published = app.read(stream)

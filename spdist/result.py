@@ -15,8 +15,8 @@ from spdist.look import Shown, headline_html, number_of, problem_html
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spdist.engine.evidence import Evidence
-    from spdist.engine.stepping import Stepper
+    from spdist.engine.replay.evidence import Evidence
+    from spdist.engine.replay.stepping import Stepper
 
 __all__ = ["EventCount", "Result", "run_recorded"]
 
@@ -138,8 +138,8 @@ class Result(Mapping[str, StreamEvents], Shown):
            2      1  S       2  s=3
            3      2  S       3  nothing
         """
-        from spdist.engine.causes import BUDGET, explain
-        from spdist.engine.input_log import InputLog
+        from spdist.engine.replay.causes import BUDGET, explain
+        from spdist.engine.replay.input_log import InputLog
 
         log = InputLog.of(self.checked, self.events, self.until)
         out = self.outputs.get(stream, ())
@@ -150,8 +150,8 @@ class Result(Mapping[str, StreamEvents], Shown):
 
     def stepper(self) -> Stepper:
         """Return a debugger that goes through this run step by step, forwards and back; it is at the start."""
-        from spdist.engine.input_log import InputLog
-        from spdist.engine.stepping import Stepper
+        from spdist.engine.replay.input_log import InputLog
+        from spdist.engine.replay.stepping import Stepper
 
         return Stepper(InputLog.of(self.checked, self.events, self.until))
 
@@ -224,9 +224,9 @@ def run_recorded(
     tell : callable, optional
         Told now and then how many events have been sent.
     """
-    from spdist.engine.local import LocalApp, table_rows
-    from spdist.engine.outside import outside_stores
-    from spdist.engine.recorded import Recording, collected, play
+    from spdist.engine.local.app import LocalApp, table_rows
+    from spdist.engine.local.outside import outside_stores
+    from spdist.engine.local.recorded import Recording, collected, play
 
     app = LocalApp(checked, stores=outside_stores(checked))
     try:

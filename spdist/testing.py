@@ -22,13 +22,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from spdist.engine.causes import BUDGET, explain
-from spdist.engine.evidence import Evidence
-from spdist.engine.input_log import InputLog, InputRecorder
-from spdist.engine.local import LocalApp
-from spdist.engine.outside import outside_stores
-from spdist.engine.same import same_values
-from spdist.engine.stepping import Moment, Stepper
+from spdist.engine.local.app import LocalApp
+from spdist.engine.local.outside import outside_stores
+from spdist.engine.replay.causes import BUDGET, explain
+from spdist.engine.replay.evidence import Evidence
+from spdist.engine.replay.input_log import InputLog, InputRecorder
+from spdist.engine.replay.same import same_values
+from spdist.engine.replay.stepping import Moment, Stepper
 from spdist.errors import NotFoundError, SiddhiTypeError, StateError
 from spdist.extension import catalog
 from spdist.frames import to_row

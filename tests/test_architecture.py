@@ -70,18 +70,18 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/operators/tables/runs.py",
         "spdist/program/",
         "spdist/engine/frames/",
-        "spdist/engine/hosted.py",
-        "spdist/engine/jumps.py",
-        "spdist/engine/merge.py",
-        "spdist/engine/packing.py",
-        "spdist/engine/publish.py",
-        "spdist/engine/straight.py",
+        "spdist/engine/island/hosted.py",
+        "spdist/engine/local/jumps.py",
+        "spdist/engine/island/merge.py",
+        "spdist/engine/island/packing.py",
+        "spdist/engine/island/publish.py",
+        "spdist/engine/island/straight.py",
         "spdist/connectors/kafka/records.py",
         "spdist/transports/events.py",
         "spdist/transports/payloads/payload.py",
     ),
     # What is forked finds it loaded.
-    "numba": ("spdist/engine/forks.py", "spdist/program/"),
+    "numba": ("spdist/engine/spark/forks.py", "spdist/program/"),
     "llvmlite": ("spdist/program/",),
     "pyarrow": (
         "spdist/connectors/kafka/records.py",
@@ -118,8 +118,8 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/connectors/sending.py",
     ),
     "packaging": ("spdist/cluster/checkup.py",),
-    "obstore": ("spdist/engine/places.py",),
-    "psutil": ("spdist/engine/memory.py", "spdist/headless/", "spdist/cluster/", "spdist/runtime/"),
+    "obstore": ("spdist/engine/shards/places.py",),
+    "psutil": ("spdist/engine/shards/memory.py", "spdist/headless/", "spdist/cluster/", "spdist/runtime/"),
     "pandas": (
         "spdist/frames/",
         "spdist/engine/",
@@ -138,7 +138,6 @@ DOORS: dict[str, tuple[str, ...]] = {
 }
 #: Folders that are still to be divided into rooms.
 CROWDED = {
-    "spdist/engine",
     "spdist/program",
 }
 #: Loaded where they are used: clients and managers read topics too, and have no Spark.

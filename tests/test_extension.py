@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import spdist.extension
-from spdist.engine.local import LocalApp, run
+from spdist.engine.local.app import LocalApp, run
 from spdist.errors import DuplicateDefinitionError, SiddhiAppError, SiddhiTypeError, UndefinedNameError
 from spdist.extension import (
     ANY,

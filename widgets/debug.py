@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
-from spdist.engine.contents import Contents
-from spdist.engine.evidence import TONES
-from spdist.engine.recorded import written_streams
-from spdist.engine.stepping import Moment, Stepper
+from spdist.engine.local.contents import Contents
+from spdist.engine.local.recorded import written_streams
+from spdist.engine.replay.evidence import TONES
+from spdist.engine.replay.stepping import Moment, Stepper
 from spdist.errors import SpdistError
 from spdist.history import clock_text
 from spdist.look import headline_html, note_html, table_html, table_text

@@ -24,7 +24,7 @@ from spdist.cluster.security.authority import issued_in
 from spdist.cluster.workers.memory import container_limit
 from spdist.config import Config
 from spdist.config.kinds import bytes_of
-from spdist.engine.places import check_fence, place_of
+from spdist.engine.shards.places import check_fence, place_of
 from spdist.errors import SpdistError
 from spdist.look import bytes_text, duration_text
 from spdist.services.java import OLDEST_JAVA, find_java, java_version

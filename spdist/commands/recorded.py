@@ -98,7 +98,7 @@ def _run(
     unit: Unit | None,
     until: str | None,
 ) -> None:
-    from spdist.engine.recorded import written_streams
+    from spdist.engine.local.recorded import written_streams
     from spdist.facade import check
     from spdist.frames import check_suffix, instant, read_streams, write_file
     from spdist.language.checking.scope import undefined

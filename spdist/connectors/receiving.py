@@ -33,7 +33,7 @@ from spdist.transports.sockets.connections import ConnectionLimits
 from spdist.transports.sockets.logins import Logins
 
 if TYPE_CHECKING:
-    from spdist.engine.session import SparkHost
+    from spdist.engine.spark.session import SparkHost
 
 __all__ = ["Looping", "NodeContext", "Read", "Source", "SourceContext", "now_ms"]
 

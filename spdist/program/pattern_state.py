@@ -211,7 +211,7 @@ def _kinds(pattern: Matched) -> list[tuple[int, str]]:
 
 
 def held_events(running: Running, query: QueryText) -> int:
-    """Return how many events there are in partial matches, as `spdist.engine.rows.count_rows` counts them."""
+    """Return how many events there are in partial matches, as `spdist.engine.local.rows.count_rows` counts them."""
     pattern = query.read
     assert isinstance(pattern, Matched)
     held, seen = 0, set[int]()

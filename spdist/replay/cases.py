@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from spdist.engine.local import LocalApp
-from spdist.engine.outside import outside_stores
-from spdist.engine.script import ScriptedRun
-from spdist.engine.seen import Collected, error_of, observed_of
+from spdist.engine.local.app import LocalApp
+from spdist.engine.local.outside import outside_stores
+from spdist.engine.local.script import ScriptedRun
+from spdist.engine.local.seen import Collected, error_of, observed_of
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp

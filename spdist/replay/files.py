@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spdist.engine.seen import error_of, quiet
-from spdist.engine.time_limit import TookTooLong, time_limit
+from spdist.engine.island.time_limit import TookTooLong, time_limit
+from spdist.engine.local.seen import error_of, quiet
 from spdist.errors import MappingError, SiddhiAppError, error_codes
 from spdist.replay.cases import run_case
 

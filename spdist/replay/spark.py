@@ -31,8 +31,8 @@ from spdist.config.sections import (
     StatePersistence,
     Transports,
 )
-from spdist.engine.seen import error_of, quiet
-from spdist.engine.session import SparkHost
+from spdist.engine.local.seen import error_of, quiet
+from spdist.engine.spark.session import SparkHost
 from spdist.errors import QueryFailedError
 from spdist.replay.files import CaseLine, CaseResult, result_of
 from spdist.replay.prepared import Answers, PreparedCase, prepare

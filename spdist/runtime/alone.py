@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from spdist.config.allowed import Allowed, allowed_of
 from spdist.connectors.http.addresses import check_ports
-from spdist.engine.places import check_fence, place_of
-from spdist.engine.session import HostSettings, SparkHost
+from spdist.engine.shards.places import check_fence, place_of
+from spdist.engine.spark.session import HostSettings, SparkHost
 from spdist.errors import EngineError
 from spdist.planning.compiled import checked_text
 from spdist.planning.topology import Assignment

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spdist.config.allowed import Allowed
-from spdist.engine.columns_log import TopicMessage
-from spdist.engine.places import Place
+from spdist.engine.replay.columns_log import TopicMessage
+from spdist.engine.shards.places import Place
 from spdist.errors import NotFoundError
 from spdist.planning.topology import Assignment
 from spdist.runtime.kafka_inputs import UserSource, extents_of, user_sources

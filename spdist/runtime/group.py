@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spdist.engine.sending import why_waiting
-from spdist.engine.standing import why_standing
-from spdist.engine.stopping import StopFlag
+from spdist.engine.spark.sending import why_waiting
+from spdist.engine.spark.standing import why_standing
+from spdist.engine.spark.stopping import StopFlag
 from spdist.errors import EngineError, SpdistError
 from spdist.planning.topology import Assignment
 from spdist.runtime.group_status import GroupState, InstanceStatus
@@ -39,8 +39,8 @@ from spdist.transports.opening import open_transport, transport_settings
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from spdist.engine.query import QuerySettings
-    from spdist.engine.session import SparkHost
+    from spdist.engine.spark.query import QuerySettings
+    from spdist.engine.spark.session import SparkHost
     from spdist.runtime.sources import Sources
 
 __all__ = ["GroupRuntime", "wait_until"]
@@ -233,7 +233,7 @@ class GroupRuntime:
 
     def _start_query(self) -> None:
         """Take over the state and start the query, once the brokers of users' topics answer."""
-        from spdist.engine.compile import start_query
+        from spdist.engine.spark.compile import start_query
 
         check_topics(self._states, self._transport)
         columns = [Checkpoints(self.host.state_location, state.assignment.name) for state in self._states]

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spdist.engine.layout import ShardLayout, current_layout, kept_assignment
-from spdist.engine.places import Place
-from spdist.engine.state import Segment, StateStore, state_directory
+from spdist.engine.shards.layout import ShardLayout, current_layout, kept_assignment
+from spdist.engine.shards.places import Place
+from spdist.engine.shards.state import Segment, StateStore, state_directory
 from spdist.errors import NotFoundError, StateError
 from spdist.planning.topology import Assignment
 

@@ -95,7 +95,7 @@ class Lag:
             yield from (one.topic for each in self._assignments for one in each.inputs if one.transport == "kafka")
 
     def _behind(self, read: dict[str, Any], latest: str | None) -> int:
-        from spdist.engine.realtime import records_behind
+        from spdist.engine.native.realtime import records_behind
 
         behind = 0
         if "topics" in read:

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from spdist.config.datasources import Datasource
 from spdist.config.sections import StatePersistence
-from spdist.engine.places import Place, names_in, place_of
-from spdist.engine.state import state_directory
+from spdist.engine.shards.places import Place, names_in, place_of
+from spdist.engine.shards.state import state_directory
 from spdist.errors import ConfigError, NotFoundError, StateError
 from spdist.runtime.revision_files import (
     WentBack,

@@ -21,14 +21,14 @@ def counted(query: Any) -> Any:
 
 def counters_of(progress: Any) -> Any:
     """Return the counters in a progress; nothing where it has none."""
-    from spdist.engine.compile import OBSERVED
+    from spdist.engine.spark.compile import OBSERVED
 
     return (progress.observedMetrics or {}).get(OBSERVED)
 
 
 def rejected_of(counters: Any, streams: Sequence[str]) -> dict[str, int]:
     """Return how many messages the counters of a query tell to be rejected, by stream, of those that others feed."""
-    from spdist.engine.tasks import rejected_column
+    from spdist.engine.spark.tasks import rejected_column
 
     return {stream: counters[rejected_column(number)] for number, stream in enumerate(streams)}
 

@@ -1,4 +1,4 @@
-"""A group instance that is one Spark query of Columns between Kafka topics, see `spdist.engine.realtime`.
+"""A group instance that is one Spark query of Columns between Kafka topics, see `spdist.engine.native.realtime`.
 
 It looks like `spdist.runtime.group.GroupRuntime` to the worker that runs it. Its state is how far it has read: Spark's
 checkpoint, which is kept, and from which any worker goes on. Where it ran as an island before, or with another
@@ -16,8 +16,8 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spdist.engine.places import ObjectPlace
-from spdist.engine.state import Positions
+from spdist.engine.shards.places import ObjectPlace
+from spdist.engine.shards.state import Positions
 from spdist.errors import EngineError, SpdistError
 from spdist.planning.columns.realtime import RealtimePlan
 from spdist.planning.topology import Assignment
@@ -33,8 +33,8 @@ from spdist.runtime.user_topics import check_user_topics
 from spdist.runtime.waiting import when_available
 
 if TYPE_CHECKING:
-    from spdist.engine.realtime import RealtimeQuery
-    from spdist.engine.session import SparkHost
+    from spdist.engine.native.realtime import RealtimeQuery
+    from spdist.engine.spark.session import SparkHost
 
 __all__ = ["RealtimeRuntime", "planned", "runtime_of"]
 
@@ -169,7 +169,7 @@ class RealtimeRuntime:
             return replace(self._last, waiting=waiting, last_revision=self._newest.name())
 
     def _run(self) -> None:
-        from spdist.engine.realtime import RealtimeSettings, start_realtime
+        from spdist.engine.native.realtime import RealtimeSettings, start_realtime
 
         try:
             check_sinks(self._assignment, self.host.allowed)

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spdist.engine.layout import assignment_hash, kept_assignment, write_assignment
-from spdist.engine.places import Place, names_in, sync_directory
-from spdist.engine.state import Positions, state_directory
+from spdist.engine.shards.layout import assignment_hash, kept_assignment, write_assignment
+from spdist.engine.shards.places import Place, names_in, sync_directory
+from spdist.engine.shards.state import Positions, state_directory
 from spdist.errors import EngineError, StateError
 from spdist.planning.columns.native import Obstacle
 from spdist.planning.columns.realtime import RealtimePlan, realtime_plan
@@ -30,7 +30,7 @@ from spdist.runtime.taking_over import TakeOver
 from spdist.transports.opening import open_transport, transport_settings
 
 if TYPE_CHECKING:
-    from spdist.engine.session import SparkHost
+    from spdist.engine.spark.session import SparkHost
 
 __all__ = ["Checkpoint", "Checkpoints", "ended", "follows", "island_ended", "planned"]
 
@@ -180,7 +180,7 @@ def ended(host: SparkHost, found: Checkpoint, after: Assignment) -> Positions:
     Positions
         Of users' topics, under the names that `after` has for them.
     """
-    from spdist.engine.realtime import RealtimeSettings, start_realtime
+    from spdist.engine.native.realtime import RealtimeSettings, start_realtime
 
     scripts = host.config.script.python_enabled
     plan = planned(found.assignment, "real-time", scripts)
@@ -217,7 +217,7 @@ def island_ended(host: SparkHost, state: InstanceState, owner: str) -> Positions
     Positions
         Of users' topics, all partitions that are there; none where the instance has never run.
     """
-    from spdist.engine.tasks import catch_up
+    from spdist.engine.spark.tasks import catch_up
 
     config, assignment = host.config, state.assignment
     known = state.positions()

@@ -2,7 +2,8 @@
 
 An instance has one state, or one for each shard; each is taken at a moment of its own, as shards hear nothing of each
 other. What of a state is taken ends at the newest segment of which it is known how far its shard had published after
-it (`spdist.engine.cuts`): with that, readers that go back too tell what the revision stands by from what came later.
+it (`spdist.engine.island.cuts`): with that, readers that go back too tell what the revision stands by from what came
+later.
 
 A revision has the assignment that made it, too. One of another text, of another number of shards, or from before either
 was changed, is put back as it is; the next start of the group goes on from it with what that text has processed, and
@@ -18,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from spdist.engine.cuts import Cut, together
-from spdist.engine.layout import (
+from spdist.engine.island.cuts import Cut, together
+from spdist.engine.shards.layout import (
     ASSIGNMENT,
     ShardLayout,
     assignment_hash,
@@ -29,8 +30,8 @@ from spdist.engine.layout import (
     kept_assignment,
     move_to,
 )
-from spdist.engine.places import Place, copy_file, create_file, remove_tree
-from spdist.engine.state import Segment, StateStore, state_directory
+from spdist.engine.shards.places import Place, copy_file, create_file, remove_tree
+from spdist.engine.shards.state import Segment, StateStore, state_directory
 from spdist.errors import FencedError, StateError
 from spdist.planning.topology import Assignment, shard_names
 from spdist.transports.base import Transport

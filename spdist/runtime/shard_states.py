@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
-from spdist.engine.layout import (
+from spdist.engine.shards.layout import (
     ShardLayout,
     assignment_hash,
     begin_layout,
@@ -30,16 +30,16 @@ from spdist.engine.layout import (
     move_to,
     open_layout,
 )
-from spdist.engine.places import Place
-from spdist.engine.state import Positions, Segment, later, state_directory
+from spdist.engine.shards.places import Place
+from spdist.engine.shards.state import Positions, Segment, later, state_directory
 from spdist.errors import FencedError, SiddhiAppError, StateError
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.planning.updates.origin import Begin
 
 if TYPE_CHECKING:
-    from spdist.engine.query import QuerySettings
-    from spdist.engine.shards import ShardSettings
+    from spdist.engine.shards.shards import ShardSettings
+    from spdist.engine.spark.query import QuerySettings
     from spdist.planning.updates.change import ElementChange
     from spdist.transports.base import Record
 
@@ -205,7 +205,7 @@ class InstanceState:
         StateError
             The state cannot be read or written.
         """
-        from spdist.engine.shards import ShardSettings
+        from spdist.engine.shards.shards import ShardSettings
 
         layout, last = self._state_now()
         self._layout = layout
@@ -262,9 +262,9 @@ class InstanceState:
         StateError
             The state cannot be split, read or written, or what made it cannot be run any more; then it stays as it is.
         """
-        from spdist.engine.rescale import establish, rescale
-        from spdist.engine.tasks import catch_up
-        from spdist.engine.updating import positions_of, update
+        from spdist.engine.shards.rescale import establish, rescale
+        from spdist.engine.shards.updating import positions_of, update
+        from spdist.engine.spark.tasks import catch_up
 
         before, made_by = self._layout, self._made_by
         assert before is not None and made_by is not None  # it was opened

@@ -22,7 +22,7 @@ from spdist.transports.sockets.logins import Logins
 if TYPE_CHECKING:
     from spdist.config.sections import Auth
     from spdist.connectors.spark.writer import SparkWriter
-    from spdist.engine.session import SparkHost
+    from spdist.engine.spark.session import SparkHost
 
 __all__ = ["Sources", "source_annotations", "sources_of"]
 

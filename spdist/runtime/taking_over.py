@@ -13,9 +13,9 @@ from spdist.runtime.shard_states import InstanceState
 from spdist.transports.base import Transport
 
 if TYPE_CHECKING:
-    from spdist.engine.query import QuerySettings
-    from spdist.engine.session import SparkHost
-    from spdist.engine.shards import ShardSettings
+    from spdist.engine.shards.shards import ShardSettings
+    from spdist.engine.spark.query import QuerySettings
+    from spdist.engine.spark.session import SparkHost
 
 __all__ = ["TakeOver"]
 
@@ -93,7 +93,7 @@ class TakeOver:
     def _settings(
         self, shards: Sequence[ShardSettings], files: Path, partitions: int, reads: KafkaReads
     ) -> QuerySettings:
-        from spdist.engine.query import QuerySettings
+        from spdist.engine.spark.query import QuerySettings
 
         config = self._host.config.spark
         return QuerySettings(

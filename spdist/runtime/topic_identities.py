@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from spdist.engine.places import Place, replace_file
-from spdist.engine.state import Positions
+from spdist.engine.shards.places import Place, replace_file
+from spdist.engine.shards.state import Positions
 from spdist.errors import StateError, TransportError, TransportUnavailableError
 from spdist.planning.topology import AssignedInput
 from spdist.runtime.shard_states import InstanceState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spdist.config.allowed import Allowed
-from spdist.engine.messages import kafka_endpoints
+from spdist.engine.island.messages import kafka_endpoints
 from spdist.errors import TransportUnavailableError
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import Assignment

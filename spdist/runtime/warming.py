@@ -13,7 +13,7 @@ from spdist.runtime.group import wait_until
 from spdist.runtime.realtime import runtime_of
 
 if TYPE_CHECKING:
-    from spdist.engine.session import SparkHost
+    from spdist.engine.spark.session import SparkHost
 
 __all__ = ["warm_up"]
 

@@ -23,8 +23,8 @@ from dataclasses import replace
 
 import numpy
 
-from spdist.engine.hosted import HostedApp
-from spdist.engine.local import LocalApp
+from spdist.engine.island.hosted import HostedApp
+from spdist.engine.local.app import LocalApp
 from spdist.errors import SpdistError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

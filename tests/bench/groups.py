@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import cast
 
 from spdist import plan
-from spdist.engine.session import SparkHost
+from spdist.engine.spark.session import SparkHost
 from spdist.language.types import Schema
 from spdist.planning.topology import Assignment
 from spdist.runtime.group import GroupRuntime

@@ -21,8 +21,8 @@ from pathlib import Path
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 
-from spdist.engine.jars import kafka_jars
-from spdist.engine.session import SparkHost
+from spdist.engine.spark.jars import kafka_jars
+from spdist.engine.spark.session import SparkHost
 from spdist.errors import SpdistError
 from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from spdist import check
-from spdist.engine.jars import add_jars, kafka_jars
-from spdist.engine.session import SparkHost
+from spdist.engine.spark.jars import add_jars, kafka_jars
+from spdist.engine.spark.session import SparkHost
 from spdist.errors import SiddhiAppError
 from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime

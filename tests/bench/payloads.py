@@ -14,9 +14,9 @@ from collections.abc import Callable
 from unittest.mock import patch
 
 from spdist.connectors.kafka.records import octets
-from spdist.engine import merge
-from spdist.engine.hosted import build_island
-from spdist.engine.local import LocalApp
+from spdist.engine.island import merge
+from spdist.engine.island.hosted import build_island
+from spdist.engine.local.app import LocalApp
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checking.checker import check

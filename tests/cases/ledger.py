@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from spdist.config.allowed import Allowed
-from spdist.engine.local import LocalApp
-from spdist.engine.outside import outside_stores
+from spdist.engine.local.app import LocalApp
+from spdist.engine.local.outside import outside_stores
 from spdist.errors import SiddhiAppError, UnknownExtensionError, UnsupportedFeatureError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from spdist.engine.hosted import build_island
+from spdist.engine.island.hosted import build_island
 from spdist.planning.topology import Assignment
 from spdist.runtime.commanded import commanded
 from spdist.transports.base import Record

@@ -22,9 +22,9 @@ from spdist.cluster.clients.handle import Deployment
 from spdist.cluster.manager import Manager
 from spdist.cluster.worker import Worker
 from spdist.connectors.kafka.link import create_topics
-from spdist.engine.evidence import EventPlace
-from spdist.engine.jars import kafka_jars
-from spdist.engine.session import SparkHost
+from spdist.engine.replay.evidence import EventPlace
+from spdist.engine.spark.jars import kafka_jars
+from spdist.engine.spark.session import SparkHost
 from spdist.errors import NotFoundError
 from spdist.runtime.column_inputs import column_inputs
 from spdist.runtime.realtime import runtime_of

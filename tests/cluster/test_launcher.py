@@ -13,7 +13,7 @@ from spdist.clock import ManualClock
 from spdist.cluster.leader.instances import RestartPolicy
 from spdist.cluster.workers import launcher as module
 from spdist.cluster.workers.launcher import SparkLauncher
-from spdist.engine import places
+from spdist.engine.shards import places
 from spdist.errors import EngineError
 from tests.cluster.shells import plan, worker_config
 
@@ -69,7 +69,7 @@ class Launched:
 
 @pytest.fixture
 def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr("spdist.engine.session.SparkHost", MortalHost)
+    monkeypatch.setattr("spdist.engine.spark.session.SparkHost", MortalHost)
     monkeypatch.setattr(module, "_RESTARTS", QUICK)
     one = Launched(tmp_path)
     yield one
@@ -83,7 +83,7 @@ def test_where_two_could_own_a_state_no_group_is_started(
     """A store of objects that ignores the condition of a put."""
     stores: list[bool] = [True] * 4
     created = places.create_file
-    monkeypatch.setattr("spdist.engine.session.SparkHost", MortalHost)
+    monkeypatch.setattr("spdist.engine.spark.session.SparkHost", MortalHost)
     monkeypatch.setattr(module, "_RESTARTS", QUICK)
     monkeypatch.setattr(places, "create_file", lambda *file: stores.pop() if stores else created(*file))
     one = Launched(tmp_path)

@@ -19,7 +19,7 @@ from spdist.cluster.protocol.wire import OrderMessage, OutcomeMessage, read_mess
 from spdist.cluster.protocol.wire_errors import error_body
 from spdist.cluster.worker import Worker
 from spdist.cluster.workers.group_revisions import open_topics
-from spdist.engine.cuts import Cut
+from spdist.engine.island.cuts import Cut
 from spdist.errors import BusyError, ClusterError, NotFoundError, NoWorkersError, SpdistError, StateError
 from spdist.runtime.revision_files import WentBack
 from spdist.transports.base import NO_CLOCK, Record

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from spdist.engine.arrivals import Arrivals
-from spdist.engine.island import Island
-from spdist.engine.layout import ShardLayout, keep_assignment
-from spdist.engine.source import control_record
-from spdist.engine.state import Positions, state_directory
+from spdist.engine.island.island import Island
+from spdist.engine.shards.layout import ShardLayout, keep_assignment
+from spdist.engine.shards.state import Positions, state_directory
+from spdist.engine.spark.arrivals import Arrivals
+from spdist.engine.spark.source import control_record
 from spdist.language.types import Schema
 from spdist.operators.core.codec import decode, encode
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy

@@ -7,7 +7,7 @@ import json
 import random
 from typing import Any
 
-from spdist.engine.local import LocalApp
+from spdist.engine.local.app import LocalApp
 from spdist.extension import catalog
 from spdist.facade import check
 from spdist.language.checking.checker import check as check_tree

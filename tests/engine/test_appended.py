@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.engine.appended import not_appended
-from spdist.engine.cuts import Cut
+from spdist.engine.island.cuts import Cut
+from spdist.engine.spark.appended import not_appended
 from spdist.errors import TransportError, TransportUnavailableError
 from spdist.transports.base import NO_CLOCK, Record
 from tests.engine.memory_transport import MemoryTransport

@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from spdist.engine.arrivals import Arrivals
-from spdist.engine.columns import to_batch
-from spdist.engine.source import control_record, read_control
+from spdist.engine.shards.columns import to_batch
+from spdist.engine.spark.arrivals import Arrivals
+from spdist.engine.spark.source import control_record, read_control
 from spdist.transports.base import Record
 from spdist.transports.payloads.arrow_bytes import arrow_bytes
 from spdist.transports.payloads.outside import is_marked

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 import spdist
-from spdist.engine.causes import minimal_causes
-from spdist.engine.evidence import Evidence
-from spdist.engine.input_log import InputLog
+from spdist.engine.replay.causes import minimal_causes
+from spdist.engine.replay.evidence import Evidence
+from spdist.engine.replay.input_log import InputLog
 from spdist.errors import NotFoundError, StateError, UndefinedNameError
 from spdist.history import clock_text
 from spdist.testing import VirtualApp

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from spdist.engine.local import run
+from spdist.engine.local.app import run
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.contents import Contents, OperatorContent, contents_of
-from spdist.engine.local import LocalApp
+from spdist.engine.local.app import LocalApp
+from spdist.engine.local.contents import Contents, OperatorContent, contents_of
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse

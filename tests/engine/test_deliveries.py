@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spdist.connectors.sending import SinkContext, Sinks
-from spdist.engine.hosted import HostedApp, build_island
-from spdist.engine.rescale import rescale
+from spdist.engine.island.hosted import HostedApp, build_island
+from spdist.engine.shards.rescale import rescale
 from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.checker import check

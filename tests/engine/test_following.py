@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from spdist.engine import layout
-from spdist.engine.copies import Copies
-from spdist.engine.following import Followed, StateFollower, wanted_files
-from spdist.engine.places import ObjectPlace, Place, place_of, remove_tree, replace_file
-from spdist.engine.state import StateStore, state_directory
+from spdist.engine.shards import layout
+from spdist.engine.shards.copies import Copies
+from spdist.engine.shards.following import Followed, StateFollower, wanted_files
+from spdist.engine.shards.places import ObjectPlace, Place, place_of, remove_tree, replace_file
+from spdist.engine.shards.state import StateStore, state_directory
 from spdist.planning.topology import Assignment
 from tests.engine.test_state import fill, segment
 

@@ -16,8 +16,8 @@ from subprocess import PIPE
 import psutil
 import pytest
 
-from spdist.engine import forked
-from spdist.engine.forks import INSTANCE, Forks
+from spdist.engine.spark import forked
+from spdist.engine.spark.forks import INSTANCE, Forks
 
 Eventually = Callable[..., object]
 
@@ -25,7 +25,7 @@ SEEN = """
 import json, os, sys
 print(json.dumps({
     "arguments": sys.argv[1:], "directory": os.getcwd(), "said": sys.stdin.read(), "name": __name__,
-    "environment": dict(os.environ), "loaded": "spdist.engine.tasks" in sys.modules, "hash": hash("a"),
+    "environment": dict(os.environ), "loaded": "spdist.engine.spark.tasks" in sys.modules, "hash": hash("a"),
     "parent": os.getppid(), "called": open("/proc/self/comm").read().strip(),
     "threads": len(os.listdir("/proc/self/task")), "pandas": "pandas" in sys.modules, "numba": "numba" in sys.modules,
     "connectors": "aiokafka" in sys.modules and "nats" in sys.modules,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.hosted import build_island
-from spdist.engine.island import Island
+from spdist.engine.island.hosted import build_island
+from spdist.engine.island.island import Island
 from spdist.errors import MappingError, PlanningError, StateError
 from spdist.language.types import Schema
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy

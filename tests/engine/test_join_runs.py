@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import pytest
 
-from spdist.engine.hosted import HostedApp
+from spdist.engine.island.hosted import HostedApp
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse

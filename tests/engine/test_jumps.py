@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.engine.hosted import build_island
-from spdist.engine.idle import passes_time
-from spdist.engine.island import Island
-from spdist.engine.jumps import within_reach
-from spdist.engine.local import LocalApp
+from spdist.engine.island.hosted import build_island
+from spdist.engine.island.island import Island
+from spdist.engine.local.app import LocalApp
+from spdist.engine.local.idle import passes_time
+from spdist.engine.local.jumps import within_reach
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

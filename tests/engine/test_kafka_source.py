@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.engine.kafka_source import KafkaReading
+from spdist.engine.spark.kafka_source import KafkaReading
 from spdist.transports.kafka.options import KafkaSettings
 
 

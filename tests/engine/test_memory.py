@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from spdist.engine.memory import check_memory, resident_bytes
+from spdist.engine.shards.memory import check_memory, resident_bytes
 from spdist.errors import StateTooLargeError
 
 

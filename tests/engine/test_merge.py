@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spdist.engine import merge as module
-from spdist.engine.merge import Merge
+from spdist.engine.island import merge as module
+from spdist.engine.island.merge import Merge
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
 from spdist.transports.events import TIMER, EventList, Events

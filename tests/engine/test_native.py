@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
-from spdist.engine.local import run
-from spdist.engine.native import ExpressionPlace, NativeWriter
-from spdist.engine.native_functions import FORMS
-from spdist.engine.native_values import SPARK_TYPES
-from spdist.engine.session import SparkHost
+from spdist.engine.local.app import run
+from spdist.engine.native.expressions import ExpressionPlace, NativeWriter
+from spdist.engine.native.functions import FORMS
+from spdist.engine.native.values import SPARK_TYPES
+from spdist.engine.spark.session import SparkHost
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checking.scope import Scope, Source

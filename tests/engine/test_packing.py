@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.engine import packing
-from spdist.engine.arrivals import Arrivals
-from spdist.engine.columns import to_batch
-from spdist.engine.packing import Mapped, Messages, by_time, cut
+from spdist.engine.island import packing
+from spdist.engine.island.packing import Mapped, Messages, by_time, cut
+from spdist.engine.shards.columns import to_batch
+from spdist.engine.spark.arrivals import Arrivals
 from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.mapping import json_columns

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from spdist.engine import places
-from spdist.engine.places import (
+from spdist.engine.shards import places
+from spdist.engine.shards.places import (
     ObjectPlace,
     Place,
     check_fence,
@@ -23,7 +23,7 @@ from spdist.engine.places import (
     remove_tree,
     replace_file,
 )
-from spdist.engine.state import StateStore
+from spdist.engine.shards.state import StateStore
 from spdist.errors import ConfigError, StateError
 from spdist.runtime.persistence import FileSystemPersistenceStore
 from tests.engine import test_state as of_state

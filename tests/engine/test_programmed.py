@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import pytest
 
-from spdist.engine import programmed
+from spdist.engine.programs import programmed
 from spdist.operators.core.junction import StreamPart
 from spdist.program import forgetting
 from spdist.program.compiler import Compiled, compile_after, interpreted
@@ -238,7 +238,7 @@ def test_a_defect_of_the_writer_leaves_the_app_to_its_operators(monkeypatch: pyt
     def broken(*_: object) -> None:
         raise KeyError("a defect")
 
-    monkeypatch.setattr("spdist.engine.programmed.written", broken)
+    monkeypatch.setattr("spdist.engine.programs.programmed.written", broken)
     app = Watched(checked_app(f"{STREAM} from S select sym insert into Out;"), interpreted)
     assert app.app.programmed is not None
     assert app.app.programmed.compile() is None

@@ -13,10 +13,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 from pyspark.sql import functions as F
 
-from spdist.engine.columns_log import MessageLog, ResultId, TopicMessage
-from spdist.engine.jars import kafka_jars
-from spdist.engine.messages import kafka_endpoints, map_setting
-from spdist.engine.realtime import (
+from spdist.engine.island.messages import kafka_endpoints, map_setting
+from spdist.engine.native.realtime import (
     _OBSERVED,
     OBSERVED_COLUMNS,
     RealtimeQuery,
@@ -24,7 +22,9 @@ from spdist.engine.realtime import (
     start_realtime,
     transformed,
 )
-from spdist.engine.session import SparkHost
+from spdist.engine.replay.columns_log import MessageLog, ResultId, TopicMessage
+from spdist.engine.spark.jars import kafka_jars
+from spdist.engine.spark.session import SparkHost
 from spdist.mapping.mappers import sink_mapper
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.delivery import ID_HEADER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from spdist.engine.recorded import Recording, play
+from spdist.engine.local.recorded import Recording, play
 from tests.properties.siddhi_apps import Sample, Watched, samples
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.hosted import HostedApp
-from spdist.engine.rows import count_rows
+from spdist.engine.island.hosted import HostedApp
+from spdist.engine.local.rows import count_rows
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse

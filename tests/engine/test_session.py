@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spdist.engine.session import SparkHost, java_version
+from spdist.engine.spark.session import SparkHost, java_version
 from spdist.errors import EngineError
 from spdist.runtime.warming import warm_up
 from tests.runtime.host_settings import settings_in
@@ -69,7 +69,7 @@ def test_what_killed_hosts_left_goes_and_what_living_ones_use_stays(
     dead, alive, other = (tmp_path / name for name in (f"spdist-spark-{child}-a", f"spdist-spark-{os.getpid()}-b", "x"))
     for directory in (dead, alive, other):
         directory.mkdir()
-    monkeypatch.setattr("spdist.engine.session.SparkHost._launch", _refuse)
+    monkeypatch.setattr("spdist.engine.spark.session.SparkHost._launch", _refuse)
     with pytest.raises(EngineError, match="did not start: not here"):
         SparkHost(settings_in(tmp_path)).start()
     assert {path.name for path in tmp_path.iterdir()} == {alive.name, other.name}

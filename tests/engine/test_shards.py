@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spdist.engine.island import Island
-from spdist.engine.shard import SnapshotPolicy
-from spdist.engine.shards import HostedShards, Router, ShardSettings, lowest_positions
-from spdist.engine.state import Positions, StateStore
+from spdist.engine.island.island import Island
+from spdist.engine.shards.shard import SnapshotPolicy
+from spdist.engine.shards.shards import HostedShards, Router, ShardSettings, lowest_positions
+from spdist.engine.shards.state import Positions, StateStore
 from spdist.errors import FencedError, QueryFailedError
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import Record

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.columns import from_batch
-from spdist.engine.source import LogDataSource, LogReader, SourceSettings, read_control
+from spdist.engine.shards.columns import from_batch
+from spdist.engine.spark.source import LogDataSource, LogReader, SourceSettings, read_control
 from spdist.transports.base import Record
 from spdist.transports.log import LogTransport
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from spdist.engine.spark_home import class_archive, spark_home
+from spdist.engine.spark.home import class_archive, spark_home
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spdist.engine.state import Segment, StateStore, state_directory
+from spdist.engine.shards.state import Segment, StateStore, state_directory
 from spdist.errors import FencedError, StateError
 from spdist.operators.core.codec import seal
 from spdist.transports.base import NO_CLOCK, Record

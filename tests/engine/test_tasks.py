@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from spdist.clock import ManualClock
-from spdist.engine.memory import set_aside
-from spdist.engine.query import KafkaInput, QuerySettings
-from spdist.engine.shards import ShardSettings
-from spdist.engine.state import StateStore
-from spdist.engine.tasks import _Kept
+from spdist.engine.shards.memory import set_aside
+from spdist.engine.shards.shards import ShardSettings
+from spdist.engine.shards.state import StateStore
+from spdist.engine.spark.query import KafkaInput, QuerySettings
+from spdist.engine.spark.tasks import _Kept
 from spdist.errors import FencedError, TransportError
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import Record
@@ -103,7 +103,7 @@ def test_a_process_that_stood_still_while_others_took_over_publishes_nothing(
 
 
 def test_what_only_keeps_itself_is_found_once_in_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spdist.engine.memory._LOOK_AT_ALL_EACH", 3)
+    monkeypatch.setattr("spdist.engine.shards.memory._LOOK_AT_ALL_EACH", 3)
     kin = type("Kin", (), {})()
     kin.itself, there = kin, weakref.ref(kin)
     try:

@@ -13,11 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import spdist
-from spdist.engine.causes import Budget, minimal_causes
-from spdist.engine.evidence import Evidence
-from spdist.engine.local import LocalApp
-from spdist.engine.shard_log import ShardLog
-from spdist.engine.tracing import Which, trace
+from spdist.engine.local.app import LocalApp
+from spdist.engine.replay.causes import Budget, minimal_causes
+from spdist.engine.replay.evidence import Evidence
+from spdist.engine.replay.shard_log import ShardLog
+from spdist.engine.replay.tracing import Which, trace
 from spdist.errors import NotFoundError
 from spdist.language.types import Schema
 from spdist.transports.delivery import EVENT_BITS, Delivery, header_text

@@ -14,7 +14,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from spdist.engine.session import SparkHost
+from spdist.engine.spark.session import SparkHost
 from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment

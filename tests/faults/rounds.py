@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from spdist.engine.jars import kafka_jars
+from spdist.engine.spark.jars import kafka_jars
 from spdist.services.kafka import BROKER_JARS
 from spdist.services.maven import jars
 from tests.faults.island import Island, enter_island

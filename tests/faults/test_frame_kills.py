@@ -26,7 +26,7 @@ import pyarrow.dataset as dataset
 import pyarrow.parquet as parquet
 import pytest
 
-from spdist.engine.local import run
+from spdist.engine.local.app import run
 from tests.faults.frames import APP, OUTPUTS
 
 ROOT = Path(__file__).parents[2]

@@ -25,8 +25,8 @@ import psutil
 import pytest
 
 from spdist.cluster.managers.topics import fed_topic, published_topic, stream_schema
-from spdist.engine.local import run
-from spdist.engine.places import names_in, place_of
+from spdist.engine.local.app import run
+from spdist.engine.shards.places import names_in, place_of
 from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import Topology
@@ -97,7 +97,7 @@ class Node:
         for process in psutil.Process(self.process.pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
                 command = process.cmdline()
-                forked = "spdist.engine.forks" in command and process.ppid() != self.process.pid
+                forked = "spdist.engine.spark.forks" in command and process.ppid() != self.process.pid
                 if forked or "pyspark" in " ".join(command[:4]):
                     process.kill()
 

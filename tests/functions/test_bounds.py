@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.local import LocalApp
+from spdist.engine.local.app import LocalApp
 from spdist.extension import catalog
 from spdist.java import bounds
 from spdist.java.bounds import MOST_ENTRIES, Room

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.engine.local import LocalApp, run
+from spdist.engine.local.app import LocalApp, run
 from spdist.errors import SiddhiAppError, SiddhiTypeError, UnsupportedFeatureError
 from spdist.extension import catalog
 from spdist.java.regex.character_sets import CharacterSet, property_set

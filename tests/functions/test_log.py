@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from spdist.engine.local import run
+from spdist.engine.local.app import run
 from spdist.errors import SiddhiAppError
 
 STREAM = "define stream S (s string, b bool);"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spdist.engine.local import LocalApp, run
+from spdist.engine.local.app import LocalApp, run
 from spdist.errors import SiddhiTypeError, UnsupportedFeatureError
 from spdist.extension import catalog
 from spdist.facade import explain

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.local import run
+from spdist.engine.local.app import run
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog, find
 from spdist.functions.strings import GroupConcat

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import spdist
-from spdist.engine.hosted import build_island
-from spdist.engine.local import LocalApp, run
+from spdist.engine.island.hosted import build_island
+from spdist.engine.local.app import LocalApp, run
 from spdist.errors import SiddhiAppError, SiddhiTypeError, UnknownExtensionError, UnsupportedFeatureError
 from spdist.extension import allow_scripts, catalog
 from spdist.language.checking.checker import check

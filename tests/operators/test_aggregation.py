@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.engine.local import LocalApp
+from spdist.engine.local.app import LocalApp
 from spdist.errors import SiddhiAppError, SiddhiTypeError, UndefinedNameError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

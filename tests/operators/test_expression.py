@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.local import LocalApp, run
+from spdist.engine.local.app import LocalApp, run
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog, function, signature
 from spdist.language.checking.checker import check

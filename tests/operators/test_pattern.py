@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.local import LocalApp, run
+from spdist.engine.local.app import LocalApp, run
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse

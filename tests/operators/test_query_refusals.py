@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.engine.local import LocalApp
+from spdist.engine.local.app import LocalApp
 from spdist.errors import UnsupportedFeatureError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

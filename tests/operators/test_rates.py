@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.engine.local import run
+from spdist.engine.local.app import run
 
 STREAM = "define stream S (k string, v int);"
 EVENTS = [(1000 + i, (key, i)) for i, key in enumerate("aabab")]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.hosted import HostedApp
+from spdist.engine.island.hosted import HostedApp
 from spdist.errors import StateError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

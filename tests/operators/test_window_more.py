@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.local import run
+from spdist.engine.local.app import run
 from spdist.errors import SiddhiAppError
 from spdist.operators.windows.expression import MOST_CONDITIONS
 

@@ -13,10 +13,10 @@ import pytest
 from spdist.config.allowed import Allowed
 from spdist.connectors.http.addresses import sources_at
 from spdist.connectors.receiving import NodeContext
-from spdist.engine.hosted import build_island
-from spdist.engine.messages import mapped_topics
-from spdist.engine.shards import Router, ShardSettings
-from spdist.engine.state import Segment
+from spdist.engine.island.hosted import build_island
+from spdist.engine.island.messages import mapped_topics
+from spdist.engine.shards.shards import Router, ShardSettings
+from spdist.engine.shards.state import Segment
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog, function, signature
 from spdist.language.types import Type

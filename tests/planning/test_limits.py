@@ -9,7 +9,7 @@ from types import FrameType
 
 import pytest
 
-from spdist.engine.local import LocalApp
+from spdist.engine.local.app import LocalApp
 from spdist.errors import PlanningError, SiddhiAppError, SiddhiSyntaxError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

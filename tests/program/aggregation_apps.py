@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from spdist.engine.hosted import HostedApp
+from spdist.engine.island.hosted import HostedApp
 from spdist.errors import OnDemandQueryError
 from spdist.operators.aggregations.aggregation import Aggregation
 from spdist.operators.aggregations.columns import plain

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from spdist.engine import programmed
+from spdist.engine.programs import programmed
 from spdist.program import forgetting
 from spdist.program.compiler import Compiled, interpreted
 from spdist.program.parts import Program

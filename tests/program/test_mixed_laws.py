@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from spdist.engine.operators_called import CalledOperators
+from spdist.engine.programs.operators_called import CalledOperators
 from spdist.facade import explain
 from spdist.program import mixed
 from spdist.program.compiler import interpreted

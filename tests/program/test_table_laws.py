@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from spdist.engine import programmed_state
+from spdist.engine.programs import state as programmed_state
 from spdist.program import forgetting
 from spdist.program.change_text import ChangeText
 from spdist.program.compiler import interpreted

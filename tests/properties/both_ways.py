@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from spdist.engine.hosted import HostedApp
+from spdist.engine.island.hosted import HostedApp
 from spdist.mapping.read_rows import ReadRows
 from spdist.transports.delivery import Deliveries
 

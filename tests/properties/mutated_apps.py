@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from spdist.engine.local import LocalApp
-from spdist.engine.seen import quiet
-from spdist.engine.time_limit import TookTooLong, time_limit
+from spdist.engine.island.time_limit import TookTooLong, time_limit
+from spdist.engine.local.app import LocalApp
+from spdist.engine.local.seen import quiet
 from spdist.errors import SiddhiAppError, SpdistError
 from spdist.extension import catalog
 from spdist.language.ast import StreamDefinition

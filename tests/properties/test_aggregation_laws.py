@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spdist.engine.hosted import HostedApp
-from spdist.engine.rows import count_rows
+from spdist.engine.island.hosted import HostedApp
+from spdist.engine.local.rows import count_rows
 from spdist.errors import OnDemandQueryError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from spdist.engine.evidence import Cause
-from spdist.engine.local import LocalApp
-from spdist.engine.same import same_values
+from spdist.engine.local.app import LocalApp
+from spdist.engine.replay.evidence import Cause
+from spdist.engine.replay.same import same_values
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse

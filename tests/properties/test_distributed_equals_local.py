@@ -14,9 +14,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from spdist.engine.hosted import HostedApp
-from spdist.engine.island import Island
-from spdist.engine.local import run
+from spdist.engine.island.hosted import HostedApp
+from spdist.engine.island.island import Island
+from spdist.engine.local.app import run
 from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.checker import check

@@ -8,7 +8,7 @@ from itertools import groupby
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spdist.engine.local import run
+from spdist.engine.local.app import run
 from tests.properties.siddhi_apps import DEFINITIONS, Event, Sample, Watched, queries, samples
 
 laws = settings(max_examples=120)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spdist.engine.local import LocalApp
+from spdist.engine.local.app import LocalApp
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp

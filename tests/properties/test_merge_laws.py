@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spdist.engine.merge import Merge
+from spdist.engine.island.merge import Merge
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.events import TIMER, EventList

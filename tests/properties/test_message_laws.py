@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.arrivals import Arrivals
-from spdist.engine.local import run as run_locally
-from spdist.engine.messages import mapped_topics
-from spdist.engine.shard import Shard, SnapshotPolicy
-from spdist.engine.shards import HostedShards, ReadBatch, Router, ShardSettings, island_maker, lowest_positions
-from spdist.engine.state import Positions, StateStore
+from spdist.engine.island.messages import mapped_topics
+from spdist.engine.local.app import run as run_locally
+from spdist.engine.shards.shard import Shard, SnapshotPolicy
+from spdist.engine.shards.shards import HostedShards, ReadBatch, Router, ShardSettings, island_maker, lowest_positions
+from spdist.engine.shards.state import Positions, StateStore
+from spdist.engine.spark.arrivals import Arrivals
 from spdist.errors import FencedError, QueryFailedError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from spdist.config.sections import Log, Transports
-from spdist.engine.layout import begin_layout, current_layout, move_to, open_layout
-from spdist.engine.query import QuerySettings
-from spdist.engine.shard import SnapshotPolicy
-from spdist.engine.shards import HostedShards, Router, ShardSettings, island_maker, lowest_positions
-from spdist.engine.state import Positions, Segment, StateStore, state_directory
+from spdist.engine.shards.layout import begin_layout, current_layout, move_to, open_layout
+from spdist.engine.shards.shard import SnapshotPolicy
+from spdist.engine.shards.shards import HostedShards, Router, ShardSettings, island_maker, lowest_positions
+from spdist.engine.shards.state import Positions, Segment, StateStore, state_directory
+from spdist.engine.spark.query import QuerySettings
 from spdist.errors import FencedError, StateError
 from spdist.runtime.kafka_inputs import KafkaReads, reads_before
 from spdist.runtime.persistence import FileSystemPersistenceStore

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from spdist.engine.hosted import HostedApp, build_island
-from spdist.engine.rescale import establish, rescale
-from spdist.engine.shard import SnapshotPolicy
-from spdist.engine.shards import HostedShards, Router, ShardSettings, island_maker
-from spdist.engine.state import Positions, StateStore
+from spdist.engine.island.hosted import HostedApp, build_island
+from spdist.engine.shards.rescale import establish, rescale
+from spdist.engine.shards.shard import SnapshotPolicy
+from spdist.engine.shards.shards import HostedShards, Router, ShardSettings, island_maker
+from spdist.engine.shards.state import Positions, StateStore
 from spdist.errors import StateError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spdist.engine import intake, merge
-from spdist.engine.hosted import HostedApp, build_island
-from spdist.engine.island import Island
-from spdist.engine.straight import as_run
+from spdist.engine.island import intake, merge
+from spdist.engine.island.hosted import HostedApp, build_island
+from spdist.engine.island.island import Island
+from spdist.engine.island.straight import as_run
 from spdist.language.types import Schema
 from spdist.operators.joins import runs as join_runs
 from spdist.operators.tables import table

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.shard import SnapshotPolicy
-from spdist.engine.shards import HostedShards, Router, ShardSettings, island_maker, lowest_positions
-from spdist.engine.splitting import Splitter, shard_of
-from spdist.engine.state import Positions, StateStore
+from spdist.engine.shards.shard import SnapshotPolicy
+from spdist.engine.shards.shards import HostedShards, Router, ShardSettings, island_maker, lowest_positions
+from spdist.engine.shards.splitting import Splitter, shard_of
+from spdist.engine.shards.state import Positions, StateStore
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spdist.engine.hosted import HostedApp
+from spdist.engine.island.hosted import HostedApp
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spdist.engine.appended import not_appended
-from spdist.engine.hosted import build_island
-from spdist.engine.shard import Shard, SnapshotPolicy
-from spdist.engine.state import Positions, Segment, StateStore
+from spdist.engine.island.hosted import build_island
+from spdist.engine.shards.shard import Shard, SnapshotPolicy
+from spdist.engine.shards.state import Positions, Segment, StateStore
+from spdist.engine.spark.appended import not_appended
 from spdist.errors import FencedError
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record, Repeats, Transport

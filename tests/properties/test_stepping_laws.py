@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spdist.engine import stepping
-from spdist.engine.contents import OperatorContent
+from spdist.engine.local.contents import OperatorContent
+from spdist.engine.replay import stepping
 from spdist.testing import Stepper, VirtualApp
 from tests.properties.siddhi_apps import DEFINITIONS, Sample, samples
 from tests.properties.test_cause_laws import START, meetings

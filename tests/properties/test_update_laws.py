@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.layout import current_layout, kept_assignment
-from spdist.engine.state import Positions, StateStore, state_directory
+from spdist.engine.shards.layout import current_layout, kept_assignment
+from spdist.engine.shards.state import Positions, StateStore, state_directory
 from spdist.errors import FencedError, StateError
 from spdist.language.types import Schema
 from spdist.planning.topology import (

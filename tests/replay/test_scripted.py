@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.hosted import build_island
-from spdist.engine.seen import quiet
-from spdist.engine.shards import Router, ShardSettings, island_maker
-from spdist.engine.state import Segment
+from spdist.engine.island.hosted import build_island
+from spdist.engine.local.seen import quiet
+from spdist.engine.shards.shards import Router, ShardSettings, island_maker
+from spdist.engine.shards.state import Segment
 from spdist.replay.files import CaseLine, read_cases, replay_line
 from spdist.replay.prepared import Answers, PreparedCase, prepare
 from spdist.replay.work import CasePlace, Topics, make_work

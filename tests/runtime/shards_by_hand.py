@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from spdist.cluster.managers.topics import fed_topic
-from spdist.engine.hosted import build_island
-from spdist.engine.layout import ShardLayout, assignment_hash, current_layout, keep_assignment, open_layout
-from spdist.engine.shard import Shard, SnapshotPolicy
-from spdist.engine.shard_log import ShardLog, shard_log
-from spdist.engine.shards import Router, ShardSettings
-from spdist.engine.state import state_directory
+from spdist.engine.island.hosted import build_island
+from spdist.engine.replay.shard_log import ShardLog, shard_log
+from spdist.engine.shards.layout import ShardLayout, assignment_hash, current_layout, keep_assignment, open_layout
+from spdist.engine.shards.shard import Shard, SnapshotPolicy
+from spdist.engine.shards.shards import Router, ShardSettings
+from spdist.engine.shards.state import state_directory
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.compiled import CompiledInstance

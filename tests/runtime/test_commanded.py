@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.hosted import build_island
-from spdist.engine.session import SparkHost
+from spdist.engine.island.hosted import build_island
+from spdist.engine.spark.session import SparkHost
 from spdist.errors import TransportError
 from spdist.language.types import Schema
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy

@@ -12,7 +12,7 @@ import pytest
 from spdist.config.allowed import Allowed
 from spdist.connectors.spark.options import SparkSourceOptions
 from spdist.connectors.spark.reading import ConnectorBatch, ConnectorSource
-from spdist.engine.session import SparkHost
+from spdist.engine.spark.session import SparkHost
 from spdist.errors import AppValidationError, TransportError
 from spdist.language import ast
 from spdist.language.types import Schema

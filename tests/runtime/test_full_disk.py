@@ -13,7 +13,7 @@ import pytest
 
 from spdist import plan
 from spdist.config.sections import StatePersistence
-from spdist.engine.session import SparkHost
+from spdist.engine.spark.session import SparkHost
 from spdist.errors import StateError
 from spdist.language.types import Schema, Type
 from spdist.runtime.group import GroupRuntime

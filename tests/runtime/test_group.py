@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spdist.engine.local import run
-from spdist.engine.session import SparkHost
-from spdist.engine.state import StateStore
+from spdist.engine.local.app import run
+from spdist.engine.shards.state import StateStore
+from spdist.engine.spark.session import SparkHost
 from spdist.errors import EngineError, FencedError, QueryFailedError, SiddhiSyntaxError, StateTooLargeError
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
@@ -102,7 +102,7 @@ def test_a_host_is_warmed_up_by_a_group_that_leaves_nothing(host: SparkHost) -> 
 @pytest.mark.spark
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is forked")
 def test_a_python_worker_finds_loaded_what_groups_need_and_computes_with_it(host: SparkHost) -> None:
-    wanted = ["pyarrow", "spdist.engine.island", *(["numba"] if importlib.util.find_spec("numba") else [])]
+    wanted = ["pyarrow", "spdist.engine.island.island", *(["numba"] if importlib.util.find_spec("numba") else [])]
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         missing = [name for name in wanted if name not in sys.modules]

@@ -14,7 +14,7 @@ import pytest
 
 from spdist.cluster.managers.topics import fed_topic, published_topic, stream_schemas
 from spdist.config.sections import Kafka, Log, Nats, Transports
-from spdist.engine.session import SparkHost
+from spdist.engine.spark.session import SparkHost
 from spdist.errors import TransportUnavailableError
 from spdist.language.parsing.parser import parse
 from spdist.planning.channels import topic_name

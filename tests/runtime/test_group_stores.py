@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spdist.config.datasources import Datasource
-from spdist.engine.session import SparkHost
+from spdist.engine.spark.session import SparkHost
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan

@@ -12,8 +12,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
 from spdist.config.sections import Kafka, Log, Transports
-from spdist.engine.local import run
-from spdist.engine.session import SparkHost
+from spdist.engine.local.app import run
+from spdist.engine.spark.session import SparkHost
 from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment

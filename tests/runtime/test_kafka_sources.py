@@ -15,8 +15,8 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 
 from spdist.config.sections import Log, Transports
-from spdist.engine.local import run
-from spdist.engine.session import SparkHost
+from spdist.engine.local.app import run
+from spdist.engine.spark.session import SparkHost
 from spdist.errors import TransportError
 from spdist.language.types import Schema
 from spdist.runtime.alone import prepare

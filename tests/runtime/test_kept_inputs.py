@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import spdist
-from spdist.engine.causes import minimal_causes
-from spdist.engine.evidence import EventPlace, Evidence
-from spdist.engine.shard_log import shard_log
-from spdist.engine.state import Segment
+from spdist.engine.replay.causes import minimal_causes
+from spdist.engine.replay.evidence import EventPlace, Evidence
+from spdist.engine.replay.shard_log import shard_log
+from spdist.engine.shards.state import Segment
 from spdist.errors import NotFoundError, StateError
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spdist.config.sections import StatePersistence
-from spdist.engine.state import StateStore, state_directory
+from spdist.engine.shards.state import StateStore, state_directory
 from spdist.runtime.newest_revision import NewestRevision
 from spdist.runtime.persistence import FileSystemPersistenceStore
 from tests.engine.fake_app import say_who_runs

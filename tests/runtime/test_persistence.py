@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from spdist.engine.cuts import Cut
-from spdist.engine.places import remove_tree
-from spdist.engine.shard import Shard, SnapshotPolicy
-from spdist.engine.state import StateStore, state_directory
+from spdist.engine.island.cuts import Cut
+from spdist.engine.shards.places import remove_tree
+from spdist.engine.shards.shard import Shard, SnapshotPolicy
+from spdist.engine.shards.state import StateStore, state_directory
 from spdist.errors import FencedError, NotFoundError, StateError
 from spdist.planning.topology import AssignedInput
 from spdist.runtime.persistence import FileSystemPersistenceStore

@@ -10,8 +10,8 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from spdist.connectors.kafka.link import create_topics
-from spdist.engine.jars import kafka_jars
-from spdist.engine.session import SparkHost
+from spdist.engine.spark.jars import kafka_jars
+from spdist.engine.spark.session import SparkHost
 from spdist.errors import EngineError
 from spdist.facade import plan
 from spdist.planning.topology import Assignment

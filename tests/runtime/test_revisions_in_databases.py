@@ -9,9 +9,9 @@ import pytest
 
 from spdist.config.datasources import Datasource
 from spdist.config.sections import StatePersistence
-from spdist.engine.cuts import Cut
-from spdist.engine.layout import current_layout, open_layout
-from spdist.engine.state import Segment, StateStore, state_directory
+from spdist.engine.island.cuts import Cut
+from spdist.engine.shards.layout import current_layout, open_layout
+from spdist.engine.shards.state import Segment, StateStore, state_directory
 from spdist.errors import ConfigError, FencedError, NotFoundError, StateError
 from spdist.runtime.periodic import PeriodicRevisions
 from spdist.runtime.persistence import (

@@ -14,7 +14,7 @@ import pytest
 from spdist.config import Secret
 from spdist.config.datasources import Datasource
 from spdist.config.sections import Files, Secrets
-from spdist.engine.session import SparkHost
+from spdist.engine.spark.session import SparkHost
 from spdist.language.types import Schema
 from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime

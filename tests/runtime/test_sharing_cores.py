@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spdist.config.sections import ScriptSettings
-from spdist.engine.session import SparkHost
+from spdist.engine.spark.session import SparkHost
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse

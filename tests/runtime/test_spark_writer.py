@@ -13,7 +13,7 @@ from spdist.connectors.spark.options import SparkSinkOptions
 from spdist.connectors.spark.sink import SparkSink, spark_topic
 from spdist.connectors.spark.writer import SparkWriter
 from spdist.connectors.spark.writing import ConnectorSink, SinkBatch
-from spdist.engine.session import SparkHost
+from spdist.engine.spark.session import SparkHost
 from spdist.errors import TransportError
 from spdist.language import ast
 from spdist.language.types import Schema

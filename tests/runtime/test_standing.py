@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from spdist.config.sections import ScriptSettings
-from spdist.engine.local import LocalApp
-from spdist.engine.session import SparkHost
-from spdist.engine.standing import StandingWatch, why_standing
+from spdist.engine.local.app import LocalApp
+from spdist.engine.spark.session import SparkHost
+from spdist.engine.spark.standing import StandingWatch, why_standing
 from spdist.extension import allow_scripts, catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse

@@ -15,9 +15,9 @@ import pytest
 from spdist.config.sections import Log, ScriptSettings, Transports
 from spdist.connectors.kafka import link as kafka_link
 from spdist.connectors.kafka.source import UserTopics
-from spdist.engine.query import QuerySettings
-from spdist.engine.shards import ShardSettings
-from spdist.engine.state import Positions, StateStore
+from spdist.engine.shards.shards import ShardSettings
+from spdist.engine.shards.state import Positions, StateStore
+from spdist.engine.spark.query import QuerySettings
 from spdist.errors import AppValidationError, TransportError, TransportUnavailableError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

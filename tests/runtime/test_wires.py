@@ -11,7 +11,7 @@ import pytest
 
 from spdist import plan
 from spdist.cluster.managers.topics import fed_topic, published_topic, stream_schema
-from spdist.engine.session import SparkHost
+from spdist.engine.spark.session import SparkHost
 from spdist.language.types import Schema, Type
 from spdist.planning.topology import Strategy, Topology
 from spdist.runtime.group import GroupRuntime

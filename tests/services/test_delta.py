@@ -10,7 +10,7 @@ import pytest
 from spdist.config.allowed import Allowed
 from spdist.connectors.spark.options import SparkSinkOptions
 from spdist.connectors.spark.writing import ConnectorSink, SinkBatch
-from spdist.engine.session import SparkHost
+from spdist.engine.spark.session import SparkHost
 from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.runtime.alone import prepare

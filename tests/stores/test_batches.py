@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spdist.config.allowed import Allowed
-from spdist.engine.hosted import HostedApp
+from spdist.engine.island.hosted import HostedApp
 from spdist.errors import StoreError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

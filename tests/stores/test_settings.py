@@ -13,8 +13,8 @@ from sqlalchemy.pool import QueuePool
 from spdist.config import Secret
 from spdist.config.allowed import Allowed, allowed_of
 from spdist.config.alone import load_alone
-from spdist.engine.local import LocalApp
-from spdist.engine.outside import outside_stores
+from spdist.engine.local.app import LocalApp
+from spdist.engine.local.outside import outside_stores
 from spdist.errors import AppValidationError, StoreError, UnknownExtensionError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

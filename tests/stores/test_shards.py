@@ -15,7 +15,7 @@ from sqlalchemy import create_engine
 from sqlalchemy import text as sql
 
 from spdist.config.allowed import Allowed
-from spdist.engine.hosted import HostedApp
+from spdist.engine.island.hosted import HostedApp
 from spdist.errors import AppValidationError, StoreError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

@@ -9,7 +9,7 @@ import pytest
 from spdist.config import Secret
 from spdist.config.allowed import SPARK_FORMATS, Allowed
 from spdist.connectors.spark.options import SparkSinkOptions, SparkSourceOptions
-from spdist.engine.local import run
+from spdist.engine.local.app import run
 from spdist.errors import AppValidationError, SiddhiAppError
 from spdist.extension import catalog
 from spdist.language import ast

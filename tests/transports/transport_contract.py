@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.cuts import Cut
+from spdist.engine.island.cuts import Cut
 from spdist.errors import TransportError, TransportUnavailableError
 from spdist.runtime.revision_files import WentBack
 from spdist.services.process import Service

@@ -15,10 +15,10 @@ from spdist.cluster.clients import requests
 from spdist.cluster.clients.asking import Request
 from spdist.cluster.clients.calling import LeaderClient
 from spdist.cluster.clients.explaining_columns import ColumnsGroup
-from spdist.engine.causes import BUDGET, Budget
-from spdist.engine.columns_log import MessageLog, ResultId
-from spdist.engine.shard_log import ShardLog, shard_log
-from spdist.engine.tracing import Which, trace
+from spdist.engine.replay.causes import BUDGET, Budget
+from spdist.engine.replay.columns_log import MessageLog, ResultId
+from spdist.engine.replay.shard_log import ShardLog, shard_log
+from spdist.engine.replay.tracing import Which, trace
 from spdist.errors import ClusterUnreachableError, NotFoundError, RemoteError
 from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp
@@ -33,7 +33,7 @@ from spdist.runtime.kept_inputs import KeptInputs, stored
 from spdist.transports.reading import ReadEvent
 
 if TYPE_CHECKING:
-    from spdist.engine.evidence import Evidence
+    from spdist.engine.replay.evidence import Evidence
 
 __all__ = ["explain"]
 
@@ -74,7 +74,7 @@ def _checked(text: str, scripts: bool | None) -> CheckedApp:
 
 
 class _ClusterLogs:
-    """The logs of an app's groups, from the workers that have them; see `spdist.engine.tracing.Logs`."""
+    """The logs of an app's groups, from the workers that have them; see `spdist.engine.replay.tracing.Logs`."""
 
     def __init__(self, client: LeaderClient, app: str, text: str, scripts: bool | None) -> None:
         self._client = client

@@ -10,8 +10,8 @@ from typing import Any
 
 from spdist.cluster.clients import requests
 from spdist.cluster.clients.asking import Request
-from spdist.engine.columns_log import MessageLog, ResultId, TopicMessage, columns_log
-from spdist.engine.shard_log import ShardLog
+from spdist.engine.replay.columns_log import MessageLog, ResultId, TopicMessage, columns_log
+from spdist.engine.replay.shard_log import ShardLog
 from spdist.errors import NotFoundError
 from spdist.history import clock_text
 from spdist.planning.columns.realtime import RealtimePlan

@@ -17,7 +17,7 @@ from spdist.look import Shown, headline_html, note_html
 
 if TYPE_CHECKING:
     from spdist.cluster.clients.feeding import RemoteFeed
-    from spdist.engine.evidence import Evidence
+    from spdist.engine.replay.evidence import Evidence
     from spdist.planning.updates.change import TopologyChange
     from spdist.transports.reading import ReadEvent
 

@@ -17,7 +17,7 @@ from spdist.config import Config
 from spdist.config.allowed import Allowed, allowed_of
 
 if TYPE_CHECKING:
-    from spdist.engine.places import Place
+    from spdist.engine.shards.places import Place
 
 __all__ = ["EvidenceService"]
 
@@ -101,7 +101,7 @@ class EvidenceService:
 
     @property
     def _location(self) -> Place:
-        from spdist.engine.places import place_of
+        from spdist.engine.shards.places import place_of
 
         return place_of(self._config.state_persistence.location)
 

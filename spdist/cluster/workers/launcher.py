@@ -18,7 +18,7 @@ from spdist.errors import EngineError, StateError
 from spdist.planning.topology import Assignment
 
 if TYPE_CHECKING:
-    from spdist.engine.session import SparkHost
+    from spdist.engine.spark.session import SparkHost
 
 __all__ = ["SparkLauncher"]
 
@@ -83,7 +83,7 @@ class SparkLauncher:
         EngineError
             It cannot be started here, or ends again and again; says why.
         """
-        from spdist.engine.session import SparkHost
+        from spdist.engine.spark.session import SparkHost
 
         self._await_place()
         quick = self._config.spark.optimize_for == "start"
@@ -118,7 +118,7 @@ class SparkLauncher:
 
     def _await_place(self) -> None:
         """Return when the place of states is seen to keep two owners of one apart, which not every bucket does."""
-        from spdist.engine.places import check_fence, place_of
+        from spdist.engine.shards.places import check_fence, place_of
 
         failures = 0
         while not self._closed.is_set():

@@ -18,7 +18,7 @@ from spdist.errors import EngineError, TransportError
 
 if TYPE_CHECKING:
     from spdist.connectors.spark.reading import ConnectorBatch
-    from spdist.engine.session import SparkHost
+    from spdist.engine.spark.session import SparkHost
 
 __all__ = ["SparkSource", "open_source"]
 

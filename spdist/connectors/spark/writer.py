@@ -30,7 +30,7 @@ from spdist.transports.payloads.payload import Payload
 
 if TYPE_CHECKING:
     from spdist.connectors.spark.writing import ConnectorSink
-    from spdist.engine.session import SparkHost
+    from spdist.engine.spark.session import SparkHost
 
 __all__ = ["SparkWriter", "spark_writers"]
 

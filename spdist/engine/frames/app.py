@@ -13,7 +13,7 @@ from spdist.engine.frames.plan import FramePlan
 from spdist.engine.frames.results import Results
 from spdist.engine.frames.spark_types import plain_values
 from spdist.engine.frames.wire import milliseconds, value_column
-from spdist.engine.hosted import HostedApp
+from spdist.engine.island.hosted import HostedApp
 from spdist.extension import install
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.types import Schema, Type

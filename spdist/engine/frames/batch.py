@@ -7,13 +7,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from spdist.engine.columns import arrow_without_pandas
 from spdist.engine.frames.app import FrameApp, checked_by, most_jump_ms
 from spdist.engine.frames.plan import FramePlan
 from spdist.engine.frames.routing import route
 from spdist.engine.frames.spans import reach
 from spdist.engine.frames.wire import Told, Wire, by_shard
-from spdist.engine.memory import collect_rarely
+from spdist.engine.shards.columns import arrow_without_pandas
+from spdist.engine.shards.memory import collect_rarely
 
 __all__ = ["run_batch_frames", "run_shards"]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from spdist.engine.frames.app import FrameApp, most_jump_ms
 from spdist.engine.frames.plan import FramePlan
 from spdist.engine.frames.spans import Intervals, covered, reach
-from spdist.engine.island import Island
+from spdist.engine.island.island import Island
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import Record
 from spdist.transports.payloads.arrow_bytes import arrow_bytes

@@ -13,7 +13,7 @@ from spdist.engine.frames.island import FrameIsland, batch_records
 from spdist.engine.frames.plan import FramePlan
 from spdist.engine.frames.state import FrameHome, QueryStart
 from spdist.engine.frames.wire import Told, by_shard
-from spdist.engine.shard import Shard, SnapshotPolicy
+from spdist.engine.shards.shard import Shard, SnapshotPolicy
 
 __all__ = ["FrameShards"]
 

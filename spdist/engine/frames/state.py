@@ -1,9 +1,9 @@
 """Where the state of a streaming transformation is: below the checkpoint of the query that it is part of.
 
-``<checkpoint>/spdist/<name>/`` holds a directory for each shard (`spdist.engine.state`), and the file ``query``, made
-once when all of them are there: which query of Spark this state belongs to, and what processes it. A state is of use to
-that query alone, as only its checkpoint says which batch comes next. So everything that does not belong together is
-found before anything is processed: another query, another app, another checkpoint, a state that is missing.
+``<checkpoint>/spdist/<name>/`` holds a directory for each shard (`spdist.engine.shards.state`), and the file ``query``,
+made once when all of them are there: which query of Spark this state belongs to, and what processes it. A state is of
+use to that query alone, as only its checkpoint says which batch comes next. So everything that does not belong together
+is found before anything is processed: another query, another app, another checkpoint, a state that is missing.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from urllib.parse import quote
 
 from spdist.engine.frames.fitting import FrameRequest
 from spdist.engine.frames.plan import FramePlan
-from spdist.engine.places import create_file
-from spdist.engine.state import Segment, StateStore
+from spdist.engine.shards.places import create_file
+from spdist.engine.shards.state import Segment, StateStore
 from spdist.errors import EngineError, StateError
 from spdist.language.format import format_app
 from spdist.operators.core.codec import seal, unseal

@@ -18,14 +18,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
-from spdist.engine.columns import arrow_without_pandas
-from spdist.engine.compile import own_workers
 from spdist.engine.frames.plan import FramePlan
 from spdist.engine.frames.routing import route
 from spdist.engine.frames.shards import FrameShards
 from spdist.engine.frames.state import FrameHome, QueryStart
 from spdist.engine.frames.wire import Wire
-from spdist.engine.memory import collect_rarely, set_aside
+from spdist.engine.shards.columns import arrow_without_pandas
+from spdist.engine.shards.memory import collect_rarely, set_aside
+from spdist.engine.spark.compile import own_workers
 from spdist.errors import EngineError
 
 __all__ = ["run_streaming_frames"]

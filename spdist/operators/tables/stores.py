@@ -124,7 +124,7 @@ class Batch:
     ----------
     log : str
         The log of inputs that `number` counts in: a name of this shard of this instance that no other log ever has,
-        also not one that begins anew after the app was removed (`spdist.engine.state.StateStore.identity`).
+        also not one that begins anew after the app was removed (`spdist.engine.shards.state.StateStore.identity`).
     number : int
         Grows from batch to batch; a batch that is replayed has its number again.
     """

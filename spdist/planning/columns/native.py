@@ -2,7 +2,7 @@
 
 An expression is *native* only where Spark's result is the local engine's for every value: nulls, wrap-around, division
 by zero, NaN, the sign of zero, characters beyond U+FFFF, and which events fail. The Spark forms stand in
-`spdist.engine.native_functions` under the same keys; a test holds the two tables together and compares results bit by
+`spdist.engine.native.functions` under the same keys; a test holds the two tables together and compares results bit by
 bit.
 """
 

@@ -9,7 +9,8 @@ Columns of a payload, in order:
 - ``__at`` int64, only where it differs from ``__ts``: the producer's clock when it put the event out, ms. One machine
   would deliver the event at that time: what a batch window releases bears older timestamps.
 - ``__chunk`` int64, only where a chunk has several events: its place in the chunk that was put out together, from 0.
-- ``__place`` int64, only in a share of a payload (`spdist.engine.splitting`): the row's place in the whole, from 0.
+- ``__place`` int64, only in a share of a payload (`spdist.engine.shards.splitting`): the row's place in the whole, from
+  0.
 - the attributes of the stream, by name, in the order of its definition.
 
 An attribute travels as the Arrow type of its SiddhiQL type. SiddhiQL lets values through that are not of the declared

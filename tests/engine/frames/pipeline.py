@@ -19,7 +19,7 @@ from spdist.engine.frames.routing import route
 from spdist.engine.frames.shards import FrameShards
 from spdist.engine.frames.spark_types import spark_type
 from spdist.engine.frames.state import FrameHome, QueryStart
-from spdist.engine.shard import SnapshotPolicy
+from spdist.engine.shards.shard import SnapshotPolicy
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse

@@ -14,7 +14,7 @@ from spdist.engine.frames.fitting import FrameRequest
 from spdist.engine.frames.plan import FramePlan
 from spdist.engine.frames.shards import FrameShards
 from spdist.engine.frames.state import FrameHome, QueryStart
-from spdist.engine.shard import SnapshotPolicy
+from spdist.engine.shards.shard import SnapshotPolicy
 from spdist.errors import EngineError, StateError
 from tests.engine.frames.pipeline import Given, came, order_of, planned, routed
 

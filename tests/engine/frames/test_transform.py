@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import spdist
-from spdist.engine.local import LocalApp
-from spdist.engine.session import _end_jvm
+from spdist.engine.local.app import LocalApp
+from spdist.engine.spark.session import _end_jvm
 from spdist.errors import EngineError, MappingError, SpdistError, StateError
 from spdist.extension import catalog, function, signature
 from spdist.language.checking.checker import check

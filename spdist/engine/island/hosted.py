@@ -1,0 +1,346 @@
+"""An app of the local engine as an island hosts it: between topics, in exact order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Literal
+
+import numpy
+
+from spdist.config.allowed import Allowed
+from spdist.engine.island.island import Island
+from spdist.engine.island.scripted import ScriptedIsland
+from spdist.engine.island.straight import Around
+from spdist.engine.local.app import LocalApp
+from spdist.engine.local.jumps import Jumps
+from spdist.engine.local.outside import outside_stores
+from spdist.engine.local.seen import answer_of, error_of
+from spdist.engine.programs.programmed import Programmed
+from spdist.errors import MappingError
+from spdist.language.checking.checked import CheckedApp
+from spdist.operators.base import Arrival, Row, VirtualClock
+from spdist.operators.core.faults import ErrorStore
+from spdist.operators.core.junction import ObserverFailed, Pick, StreamPart, guarded
+from spdist.operators.tables.on_demand import Answer
+from spdist.operators.tables.stores import Batch, OutsideStores
+from spdist.planning.compiled import CompiledInstance
+from spdist.planning.topology import Assignment
+from spdist.transports.commands import ANSWERS, COMMANDS, SCHEMAS, SCRIPT, read_command, text_row
+from spdist.transports.delivery import KEPT_ERRORS, Outbox, Outgoing
+from spdist.transports.errors import error_entry
+
+__all__ = ["HostedApp", "build_island"]
+
+
+def build_island(
+    assignment: Assignment,
+    merge_wait_ms: int,
+    scripts: bool = False,
+    allowed: Allowed | None = None,
+) -> Island:
+    """Return the island of a group instance, from its SiddhiQL text, without state.
+
+    For `scripts` see `spdist.extension.catalog`, for `allowed` `outside_stores`.
+
+    Raises
+    ------
+    SiddhiAppError
+        The text is wrong.
+    """
+    checked = CompiledInstance.of(assignment, scripts).checked
+    if any(assigned.stream == SCRIPT for assigned in assignment.inputs):
+        return ScriptedIsland(assignment, checked, lambda zone: HostedApp(checked, time_zone=zone, delivers=False))
+    outside = outside_stores(checked, allowed or Allowed())
+    app = HostedApp(checked, assignment.name, stores=outside, live=not assignment.playback)
+    schemas = {**checked.streams, **SCHEMAS}
+    island = Island(assignment, app, schemas, merge_wait_ms=merge_wait_ms, clock=checked.clock)
+    app.compiles()
+    return island
+
+
+def _unwatched(times: Sequence[int], move: Callable[[int], None]) -> tuple[Iterator[int], Callable[[int], None]]:
+    """Have nothing done when time passes."""
+    return iter(times), move
+
+
+class _ErrorsOut(ErrorStore):
+    """The error store of an app whose process may end at any time: entries leave like what sinks put out."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        super().__init__()
+        self._outbox = outbox
+
+    def add(
+        self,
+        clock: VirtualClock,
+        app: str,
+        stream: str,
+        origin: Literal["stream", "sink", "source"],
+        cause: BaseException,
+        events: Sequence[Arrival] = (),
+        payload: object = None,
+    ) -> None:
+        """Let an entry leave; see `ErrorStore.add`."""
+        told = f"{type(cause).__name__}: {cause}"
+        self._outbox.add((KEPT_ERRORS, -1, 0, stream), {}, error_entry(stream, origin, told, events, payload))
+
+
+class HostedApp(LocalApp):
+    """A local app between topics: chunks go in with the clock where it is, and come out whole.
+
+    It may be asked while it runs: the command ``{"id": any, "query": text}`` of the stream `COMMANDS` is answered
+    ``{"id", "rows", "schema"}``, or ``{"id", "error"}``, in the stream `ANSWERS`; a question never stops the app.
+
+    Parameters
+    ----------
+    checked : CheckedApp
+        The app with what its names mean.
+    producer : str, optional
+        In whose name its sinks deliver; by default the app's.
+    time_zone : str
+        See `LocalApp`.
+    delivers : bool
+        False where nothing leaves: then sinks put out as in a local app.
+    stores : OutsideStores, optional
+        Makes what has ``@Store``.
+    live : bool
+        Whether its clock is the one on the wall; see `spdist.engine.local.jumps.Jumps`.
+    keeps_events : bool
+        Whether each `Delivery` of its sinks holds the events that it was made of.
+
+    State
+    -----
+    That of the local app, and the deliveries of the running batch.
+    """
+
+    def __init__(
+        self,
+        checked: CheckedApp,
+        producer: str | None = None,
+        time_zone: str = "GMT",
+        delivers: bool = True,
+        stores: OutsideStores | None = None,
+        live: bool = False,
+        keeps_events: bool = False,
+    ) -> None:
+        self._outbox = Outbox(producer or checked.name, keeps_events)
+        self._answer: Callable[[Sequence[Arrival]], None] | None = None
+        super().__init__(
+            checked,
+            errors=_ErrorsOut(self._outbox) if delivers else None,
+            time_zone=time_zone,
+            outbox=self._outbox if delivers else None,
+            stores=stores,
+        )
+        self.jumps = Jumps(checked, self._clock, self._home.junctions, live)
+        self.jumps.began = True  # an island starts its app at the first event
+        #: What may run the queries as a compiled program, where somebody has asked for it.
+        self.programmed: Programmed | None = None
+
+    def compiles(self) -> None:
+        """Have the queries run as a compiled program, where they can; to be called when all have subscribed."""
+        self.programmed = Programmed(self.checked, self._home, self._elements)
+
+    def snapshot(self) -> bytes:
+        """Return the whole state; see `LocalApp.snapshot`."""
+        if self.programmed is None or not self.programmed.active:
+            return super().snapshot()
+        self.programmed.store()
+        try:
+            return super().snapshot()
+        finally:
+            self.programmed.drop()
+
+    def restore(self, data: bytes) -> None:
+        """Replace the whole state; see `LocalApp.restore`."""
+        if self.programmed is not None:
+            self.programmed.forget()
+        super().restore(data)
+
+    def query(self, text: str) -> Answer:
+        """Put a query to the running app; see `LocalApp.query`. A program lends its tables: O(their rows)."""
+        if self.programmed is None:
+            return super().query(text)
+        with self.programmed.tables_lent(writes=not text.lstrip().startswith("from")):
+            return super().query(text)
+
+    def held_rows(self) -> int:
+        """Return how many rows are held; see `LocalApp.held_rows`."""
+        return super().held_rows() + (0 if self.programmed is None else self.programmed.held_rows())
+
+    def take_deliveries(self) -> list[Outgoing]:
+        """Return what the sinks have put out since the last call, of each sink in order."""
+        return self._outbox.take()
+
+    def approach(self, to_ms: int) -> None:
+        """Let time come to `to_ms`; timers fire that are due before it, those due at `to_ms` do not."""
+        if self.programmed is not None:
+            guarded(self.programmed.approach, to_ms)
+        guarded(self._fire, to_ms - 1)
+        self._clock.now = max(self._clock.now, to_ms)
+
+    def _fire(self, to_ms: int) -> None:
+        if self.programmed is not None:
+            self.programmed.advance(to_ms)
+        super()._fire(to_ms)
+
+    def deliver(self, stream: str, arrivals: Sequence[Arrival]) -> None:
+        """Deliver the events of one chunk with the clock where it is, whatever their timestamps are."""
+        if stream == COMMANDS:
+            self._answer_all(arrivals)
+            return
+        junction = self._home.junction(stream)
+        far = len(arrivals) > 1 or arrivals[0][0] - self._clock.now > self.jumps.limit
+        if far and self.jumps.refuses(stream, arrivals):
+            return
+        try:
+            if len(arrivals) == 1:
+                junction.one(*arrivals[0])
+            else:
+                junction.many(arrivals)
+        except ObserverFailed as failed:
+            raise failed.cause from None
+
+    def begin(self, batch: Batch) -> None:
+        """Begin a batch whose changes in outside stores are to be applied once, however often it is replayed."""
+        if self._outside is not None:
+            self._outside.begin(batch)
+
+    def commit(self) -> None:
+        """Make the changes of the batch in outside stores durable.
+
+        Raises
+        ------
+        StoreError
+            A database does not take them: load the state again, and repeat the batch.
+        """
+        if self._outside is not None:
+            self._outside.commit()
+
+    def runs(self, stream: str) -> bool:
+        """Tell whether `deliver_parts` takes the events of a stream: commands are answered one by one."""
+        return stream != COMMANDS
+
+    def deliver_parts(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
+        """Deliver events that each are a chunk of their own; see `spdist.engine.island.straight.RunsApp`."""
+        if not self.as_columns(parts):
+            self.one_by_one(parts, around)
+
+    def as_columns(self, parts: Mapping[str, StreamPart]) -> bool:
+        """Deliver events as columns where that is the same, to the program or to the only reader of their streams.
+
+        Tells whether it has: if not, nothing has changed.
+        """
+        last = max(int(part.times[-1]) for part in parts.values())
+        program = self.programmed
+        if program is not None and program.begins():
+            taken = program.reads(parts) and program.takes_until(last) and program.take(parts)
+        else:
+            takers = {self._home.junction(stream).at_once() for stream in parts}
+            taker = takers.pop() if len(takers) == 1 else None
+            taken = taker is not None and not self._timers.is_due(last, taker.timer) and taker.take(parts)
+            self._saw(parts if taken else {})
+        if taken:
+            self._clock.now = max(self._clock.now, last)
+        return taken
+
+    def one_by_one(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
+        """Deliver events one after the other; see `deliver_parts`."""
+        self._saw(parts)
+        try:
+            if len(parts) == 1:
+                ((stream, part),) = parts.items()
+                self._in_a_loop(stream, part, around)
+            else:
+                self._in_turn(parts, around)
+        except ObserverFailed as failed:
+            raise failed.cause from None
+
+    def _in_a_loop(self, stream: str, part: StreamPart, around: Around) -> None:
+        """Deliver the events of one stream in the loop of its only reader, where there is one."""
+        clock, heap, rows = self._clock, self._heap, part.rows
+        late: Iterable[tuple[int, int]] = ()
+        stamps = part.times if part.stamps is None else part.stamps
+        if part.stamps is not None:
+            numbers = numpy.flatnonzero(stamps < part.times)
+            late = zip(numbers.tolist(), part.times[numbers].tolist(), strict=True)
+        times, move = around(stamps.tolist(), self._move)
+        loop = self._home.junction(stream).loop(clock, heap, move)
+        done = 0
+        for number, due in late:
+            loop(islice(times, number - done), rows[done:number])
+            done = number
+            # The loop looks only at its timestamp.
+            if due > clock.now or (heap and heap[0][0] <= due):
+                move(due)
+        loop(times, rows[done:] if done else rows)
+
+    def _in_turn(self, parts: Mapping[str, StreamPart], around: Around) -> None:
+        """Deliver the events of several streams."""
+        clock, heap, count = self._clock, self._heap, sum(len(part.ranks) for part in parts.values())
+        due, stamps = numpy.empty(count, numpy.int64), numpy.empty(count, numpy.int64)
+        ones: list[Any] = [None] * count
+        rows: list[Row] = [()] * count
+        for stream, part in parts.items():
+            one = self._home.junction(stream).one
+            due[part.ranks], stamps[part.ranks] = part.times, part.times if part.stamps is None else part.stamps
+            for rank, row in zip(part.ranks.tolist(), part.rows, strict=True):
+                ones[rank], rows[rank] = one, row
+        times, move = around(stamps.tolist(), self._move)
+        for one, time, at, row in zip(ones, times, due.tolist(), rows, strict=True):
+            if heap and heap[0][0] <= at:
+                move(at)
+            elif at > clock.now:
+                clock.now = at
+            one(time, row)
+
+    def _saw(self, parts: Mapping[str, StreamPart]) -> None:
+        if self.programmed is not None:
+            self.programmed.saw(sum(len(part.times) for part in parts.values()))
+
+    def subscribe_each(
+        self,
+        stream: str,
+        one: Callable[[int, Row], None],
+        many: Callable[[Sequence[Arrival]], None],
+        pick: Pick | None = None,
+    ) -> None:
+        """Call `one` with each event that is put out alone, and `many` with each other chunk, as `subscribe_chunks`.
+
+        Where many chunks are put out at once `pick` is called, where there is one.
+        """
+        if stream == ANSWERS:
+            self._answer = many
+            return
+
+        def gather(timestamp: int, rows: list[Row]) -> None:
+            if len(rows) == 1:
+                one(timestamp, rows[0])
+            else:
+                many([(timestamp, row) for row in rows])
+
+        self._home.junction(stream).subscribe(one, many, gather=gather, pick=pick)
+
+    def subscribe_chunks(self, stream_id: str, callback: Callable[[Sequence[Arrival]], None]) -> None:
+        """Call `callback` with each chunk of a stream, after the stream's queries."""
+        if stream_id == ANSWERS:
+            self._answer = callback
+            return
+        self._home.junction(stream_id).subscribe(lambda ts, row: callback(((ts, row),)), callback)
+
+    def _answer_all(self, commands: Sequence[Arrival]) -> None:
+        for _, row in commands:
+            if self._answer is not None:
+                self._answer(((self.clock, text_row(self._answered(row))),))
+
+    def _answered(self, row: Sequence[Any]) -> dict[str, Any]:
+        id = None
+        try:
+            command = read_command(row)
+            id = command.get("id")
+            if not isinstance(command.get("query"), str):
+                raise MappingError(f"there is no command {sorted(command)}, only a query")
+        except MappingError as error:
+            return {"id": id, "error": error_of(error)}
+        return {"id": id, **answer_of(self, command["query"])}

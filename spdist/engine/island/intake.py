@@ -1,0 +1,255 @@
+"""What an island reads, up to the merge: records become events, repeats fall away, and users' messages find their way.
+
+Values only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from spdist.engine.island.merge import ChannelKey, Merge
+from spdist.engine.island.packing import by_time
+from spdist.engine.local.idle import IdleTime
+from spdist.engine.local.jumps import no_later, within_reach
+from spdist.errors import MappingError
+from spdist.language.checking.checked import ClockSetting
+from spdist.language.types import Schema
+from spdist.mapping.rejected import RejectCounter
+from spdist.operators.base import Arrival
+from spdist.planning.topology import AssignedInput, Assignment
+from spdist.transports.base import NO_CLOCK, Record, Repeats
+from spdist.transports.commands import COMMANDS
+from spdist.transports.events import Events
+from spdist.transports.payloads.outside import is_marked
+from spdist.transports.payloads.payload import Payload
+from spdist.transports.undone import UndoneRecords
+
+__all__ = ["Intake"]
+
+
+class Intake:
+    """Reads the records of an island.
+
+    Parameters
+    ----------
+    assignment : Assignment
+        What to read.
+    schemas : mapping
+        Attributes of each stream that is read.
+    merge_wait_ms : int
+        How long a live app waits for a producer that lags, in ms.
+    clock : ClockSetting
+        How the clock of an app moves that is not live.
+
+    State
+    -----
+    ``merge`` with the events that wait for their turn; one number per producer and partition; commands that were not
+    taken yet; what is undone of what is to come; `events_in`; since when nothing has come. `rejected` is no part of a
+    snapshot.
+    """
+
+    def __init__(
+        self, assignment: Assignment, schemas: Mapping[str, Schema], *, merge_wait_ms: int, clock: ClockSetting
+    ) -> None:
+        self.events_in = 0
+        self._idle = IdleTime(assignment, clock)
+        inputs = assignment.inputs
+        #: Topics of commands: they have no place among the events, and nobody waits for them.
+        self._asked = {assigned.topic for assigned in inputs if assigned.stream == COMMANDS}
+        self._commands: list[Arrival] = []
+        #: Topics of users' own sources, and the channels into which their events come.
+        first = {one.topic: min(one.partitions) for one in inputs if not one.into}
+        self._into = {one.topic: (one.into, first[one.into], "") for one in inputs if one.into}
+        #: Whether one partition of one such topic is all that is read of them.
+        self._one_place = sum(len(one.partitions) for one in inputs if one.into) == 1
+        #: Records of the running batch whose events are in the merge before it is whole.
+        self._early: list[Record] = []
+        merged = [one for one in inputs if one.topic not in self._asked and not one.into]
+        self.merge = Merge(merged, live=not assignment.playback, merge_wait_ms=merge_wait_ms)
+        self._max_jump_ms = clock.max_jump_ms
+        #: Until when sources of a topic partition tell times because of what lay too far ahead, see `within_reach`.
+        self._refused: dict[tuple[str, int], int] = {}
+        #: Of a live app: the time of the batch that it takes, ms. What it takes ahead comes no later: `Mapped.timely`.
+        self._now: int | None = None
+        self._repeats = Repeats()
+        #: What is passed over since its producers went back to a revision, as this group did.
+        self.undone = UndoneRecords()
+        #: What outsiders have put into topics and cannot be read, by stream.
+        self._rejected: dict[str, RejectCounter] = {}
+        self._payloads = {
+            one.topic: Payload(
+                schemas[one.stream],
+                self._rejects(one).add,
+                adapts=bool(one.producers) or one.drains,
+                foreign=not one.producers,
+            )
+            for one in inputs
+        }
+        self._streams = {assigned.topic: assigned.stream for assigned in inputs}
+        #: What this group itself publishes to a topic that it reads: it has handed those events on already.
+        self._own = {assigned.topic: frozenset(assigned.own) for assigned in inputs if assigned.own}
+        self._fed = {assigned.topic for assigned in inputs if not assigned.producers}
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """How many messages of outsiders, and events of them, could not be read, by stream."""
+        return {stream: counter.count for stream, counter in self._rejected.items()}
+
+    def _rejects(self, assigned: AssignedInput) -> RejectCounter:
+        return self._rejected.setdefault(assigned.stream, RejectCounter(f"topic {assigned.topic}"))
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether there are events of a batch that is not whole."""
+        return bool(self._early)
+
+    def goes_ahead(self, record: Record) -> bool:
+        """Whether the events of a record need not wait for the rest of their batch.
+
+        Those from one partition of a user's topic, where that is all that is read of such topics: of several places
+        they go in the order of their times.
+        """
+        return self._one_place and record.topic in self._into
+
+    def take_ahead(self, record: Record) -> Record:
+        """Take a record that `goes_ahead` before the rest of its batch; return what `take` is to get in its place."""
+        self._offer(self._into[record.topic], self._decoded(record), NO_CLOCK)
+        self._early.append(replace(record, events=None))
+        return self._early[-1]
+
+    def take(self, records: Iterable[Record], tick: int) -> None:
+        """Take the records of a batch, of each topic partition in the order of their offsets; `tick`: its time, ms."""
+        self._now = tick if self.merge.live else None
+        users: dict[ChannelKey, list[Record]] = {}
+        others: list[Record] = []
+        heard = False
+        for record in records:
+            heard = heard or (record.topic in self._fed and record.topic not in self._asked)
+            into = self._into.get(record.topic)
+            (others if into is None else users.setdefault(into, [])).append(record)
+        # First, as some may have been taken already.
+        for channel, own in users.items():
+            self._take_messages(channel, own)
+        self._early.clear()
+        for outside, group in groupby(others, _outsiders_place):
+            if outside is not None:
+                self._take_outside(tuple(group))
+            else:
+                for record in group:
+                    self._take(record)
+        self._now = None
+        self.merge.idle(self._idle.passes(tick, heard or self.merge.first is None))
+
+    def take_commands(self) -> list[Arrival]:
+        """Return the commands that have come since the last call."""
+        commands, self._commands = self._commands, []
+        return commands
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state between two batches as plain data."""
+        seen = [[*key, end] for key, end in self._repeats.seen.items()]
+        return {
+            "merge": self.merge.snapshot(),
+            "seen": seen,
+            "undone": self.undone.snapshot(),
+            "events_in": self.events_in,
+            "idle": self._idle.since,
+            "refused": [[*place, until] for place, until in self._refused.items()],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over the state of a snapshot."""
+        self.merge.restore(state["merge"])
+        self._repeats = Repeats({(topic, part, name): end for topic, part, name, end in state["seen"]})
+        self.events_in = state["events_in"]
+        self._idle.since = state.get("idle")
+        self._refused = {(topic, partition): until for topic, partition, until in state.get("refused", ())}
+        self.undone = UndoneRecords.restored(state.get("undone", ()))
+
+    def _take(self, record: Record) -> None:
+        if record.producer in self._own.get(record.topic, ()) or (self.undone and self.undone.covers(record)):
+            return
+        events = self._decoded(record, self._repeats.fresh(record))
+        if record.topic in self._asked:
+            self._commands += zip(events.ts.tolist(), events.rows, strict=True) if events is not None else ()
+            return
+        channel = record.topic, record.partition, record.producer
+        if record.topic in self._fed:
+            # Who makes no promises is a source of the app; see `spdist.transports.inlet`.
+            self._offer(channel, events, record.clock, by_own_times=record.clock == NO_CLOCK)
+        else:
+            self.merge.offer(channel, events, record.clock)
+
+    def _take_messages(self, channel: ChannelKey, records: Sequence[Record]) -> None:
+        """Take what a batch brings from users' topics for one stream."""
+        places: dict[tuple[str, int], list[Events]] = {}
+        early = set(map(id, self._early))
+        for record in records:
+            events = self._decoded(record) if id(record) not in early else None
+            if events is not None and len(events):
+                places.setdefault((record.topic, record.partition), []).append(events)
+        for events in by_time(list(places.values())):
+            self._offer(channel, events, NO_CLOCK)
+        # Also a shard that has got no event of the last ones learns how late it is.
+        self.merge.offer(channel, None, max(record.clock for record in records))
+
+    def _decoded(self, record: Record, skip: int = 0) -> Events | None:
+        """Return the events of a record but the first `skip`; None where there are none."""
+        # A shard's share of a record may be empty.
+        if skip >= record.count or not record.value:
+            return None
+        events = record.events
+        if events is None:
+            try:
+                events = self._payloads[record.topic].decode(record.value, skip)
+            except MappingError as error:
+                if record.topic not in self._fed:
+                    raise
+                # What outsiders send must not stop the group for ever.
+                self._drop(record, error)
+                return None
+        self.events_in += len(events)
+        return events
+
+    def _take_outside(self, records: Sequence[Record]) -> None:
+        """Take payloads of outsiders from one partition, as `_take` does one by one, only together."""
+        topic, partition = records[0].topic, records[0].partition
+
+        def failed(number: int, error: MappingError) -> None:
+            if topic not in self._fed:
+                raise error
+            self._drop(records[number], error)
+
+        events = self._payloads[topic].decode_outside([record.value for record in records], failed)
+        self.events_in += len(events)
+        self._offer((topic, partition, ""), events, NO_CLOCK)
+
+    def _offer(self, channel: ChannelKey, events: Events | None, clock: int, *, by_own_times: bool = False) -> None:
+        """Have the merge take what came from outside, of which nothing may move the clock too far."""
+        if self._now is not None:
+            clock = min(clock, self._now)
+        if events is not None and len(events):
+            if self._now is not None:
+                events = no_later(events, self._now)
+            elif not self.merge.live:
+                place, reached = channel[:2], self.merge.reached_in(channel)
+                before = self._refused.pop(place, None)
+                events, refused = within_reach(
+                    events, reached, self._max_jump_ms, by_own_times=by_own_times, refused=before
+                )
+                if refused is not None:
+                    self._refused[place] = refused
+        self.merge.offer(channel, events, clock)
+
+    def _drop(self, record: Record, error: MappingError) -> None:
+        told = MappingError(f"offset {record.offset} of partition {record.partition}: {error.message}")
+        self._rejected[self._streams[record.topic]].add(told)
+
+
+def _outsiders_place(record: Record) -> tuple[str, int] | None:
+    """Return topic and partition of a payload that an outsider put there with a client of its own; None for others."""
+    outside = not record.producer and record.clock == NO_CLOCK and is_marked(record.value)
+    return (record.topic, record.partition) if outside else None

@@ -1,0 +1,499 @@
+"""In which order the events of several producers are processed: by event time, and the same however they arrive.
+
+A *channel* is what arrives in order: one producer's records in one partition of a topic between groups, or a whole
+partition where outsiders feed the topic. Every event of a channel gets a merge key ``(at, order, path)``: when its
+producer put it out, the number, given at the source, of the event that caused it (-1 for a timer), and which output of
+that cause it is; raised to the key before it, so that keys never fall within a channel. A channel's highest key is at
+the same time a promise: nothing below it will follow.
+
+An event is released once every channel has promised what comes after it; what is released goes by key, then by rank of
+the channel. So the order depends on what the channels hold and not on when it arrived. With one channel there is
+nothing to wait for. Live apps wait only so long: see `Merge.frontier`.
+
+What was put out as one chunk and spread over partitions is one chunk again where all of it is read.
+
+Source: conservative synchronisation with null messages, Chandy and Misra (1979).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy
+
+from spdist.engine.island.straight import Key, as_run
+from spdist.mapping.read_rows import ReadRows, all_rows
+from spdist.operators.base import Arrival
+from spdist.operators.core.junction import StreamPart
+from spdist.planning.topology import AssignedInput
+from spdist.transports.base import NO_CLOCK
+from spdist.transports.events import TIMER, EventList, Events
+from spdist.transports.payloads.paths import next_sibling, sort_key
+
+__all__ = ["ChannelKey", "Merge", "Mixed", "Released", "part_of"]
+
+#: Topic, partition, and the producer where the topic is between groups, else an empty text.
+ChannelKey = tuple[str, int, str]
+_LOWEST: Key = (NO_CLOCK, TIMER, b"")
+#: Runs of fewer events are delivered together, in lots of about so many events.
+_SMALL, _TOGETHER = 1_000, 20_000
+_TIMES = ("at", "order", "ts")
+_NONE = Events()
+#: So many events that wait one by one are looked through after each batch, whether they are a run.
+_FEW = 10_000
+
+
+def _promised(clock: int) -> Key:
+    """Return the lowest key that may follow the promise `clock`."""
+    return (clock, TIMER + 1, b"") if clock != NO_CLOCK else _LOWEST
+
+
+def _reached(key: Key) -> int:
+    """Return the time that is over in a channel at `key`: where a timer put that out, others may do so at that time."""
+    at, order, _ = key
+    return at if order != TIMER or at == NO_CLOCK else at - 1
+
+
+class Released(NamedTuple):
+    """A chunk whose turn has come: when it was put out, by what, the path of its first event, its stream and events."""
+
+    at: int
+    order: int
+    path: bytes
+    stream: str
+    arrivals: list[Arrival]
+
+
+class _WaitingEvent(NamedTuple):
+    """An event with its merge key and the rank of its channel, by which it is sorted; then what it is."""
+
+    key: Key
+    rank: int
+    path: bytes
+    chunk: int
+    arrival: Arrival
+
+
+class Mixed(NamedTuple):
+    """Runs of several channels as one.
+
+    Parameters
+    ----------
+    channels : list of (str, list of Events)
+        The stream of each channel, and its runs that are due.
+    numbers : numpy.ndarray
+        In which order all events are due, if those of one channel stand behind those of another.
+    """
+
+    channels: list[tuple[str, list[Events]]]
+    numbers: Any
+
+    def causes(self) -> Events:
+        """Return when each event is due, its order, path and timestamp, in the order in which they are due."""
+        runs, numbers = list(self._runs()), self.numbers
+        at, order, ts = (numpy.concatenate([getattr(run, name) for run in runs])[numbers] for name in _TIMES)
+        path = list(chain.from_iterable(run.path for run in runs))
+        return Events(at, order, [path[number] for number in numbers.tolist()], ts=ts)
+
+    def parts(self) -> dict[str, StreamPart]:
+        """Return the events of each stream, in the order in which they are due, from all its channels."""
+        ranks = numpy.empty_like(self.numbers)
+        ranks[self.numbers] = numpy.arange(len(ranks))
+        own: dict[str, list[tuple[Events, Any]]] = {}
+        start = 0
+        for stream, runs in self.channels:
+            for run in runs:
+                own.setdefault(stream, []).append((run, ranks[start : start + len(run)]))
+                start += len(run)
+        return {stream: _part(runs) for stream, runs in own.items()}
+
+    def _runs(self) -> Iterator[Events]:
+        for _, runs in self.channels:
+            yield from runs
+
+
+def _part(runs: Sequence[tuple[Events, Any]]) -> StreamPart:
+    """Return the events of runs of one stream, given the rank of each among all."""
+    at, ts = (numpy.concatenate([getattr(run, name) for run, _ in runs]) for name in ("at", "ts"))
+    ranks, rows = numpy.concatenate([own for _, own in runs]), all_rows([run.rows for run, _ in runs])
+    if len(ranks) > 1 and int(numpy.diff(ranks).min()) < 0:  # of several channels
+        order = ranks.argsort()
+        at, ts, ranks = at[order], ts[order], ranks[order]
+        rows = rows.at(order) if isinstance(rows, ReadRows) else [rows[place] for place in order.tolist()]
+    return StreamPart(at, ranks, rows, None if (at == ts).all() else ts)
+
+
+def part_of(events: Events) -> StreamPart:
+    """Return the events of an only stream, which are a run."""
+    return StreamPart(events.at, numpy.arange(len(events)), events.rows, None if events.is_on_time else events.ts)
+
+
+def _joined(runs: Iterable[Events]) -> Iterator[Events]:
+    """Yield runs that follow one another, small ones as one: to deliver a run costs as much as some events."""
+    small: list[Events] = []
+    count = 0
+    for run in runs:
+        if small and (len(run) >= _SMALL or count >= _TOGETHER):
+            yield Events.following(small)
+            small, count = [], 0
+        if len(run) >= _SMALL:
+            yield run  # its rows may be columns
+        else:
+            small.append(run)
+            count += len(run)
+    if small:
+        yield Events.following(small)
+
+
+class _Run(NamedTuple):
+    """Events of a channel: the channel's key before them, how they came, and as a run."""
+
+    before: Key
+    events: Events
+    run: Events
+
+
+@dataclass(slots=True)
+class _Channel:
+    """What is known of one channel; `holds` is False for one that is not waited for.
+
+    That is a producer that nobody announced, or a topic that an update has taken out of the plan.
+    """
+
+    stream: str
+    producer: str
+    rank: int
+    outside: bool
+    holds: bool = True
+    key: Key = _LOWEST
+    first: int | None = None
+    pending: deque[_WaitingEvent] = field(default_factory=deque)
+    #: Where nothing is pending: what waits together.
+    runs: list[_Run] = field(default_factory=list)
+
+
+class Merge:
+    """Takes records in any interleaving of channels and releases their events in one order.
+
+    Parameters
+    ----------
+    inputs : sequence of AssignedInput
+        What the group instance reads. Equal keys of different channels go in the order of the inputs, those of other
+        groups before those fed by outsiders, then of partitions and producers.
+    live : bool
+        False for ``@app:playback``: wait without bound.
+    merge_wait_ms : int
+        How long a live app waits for a producer that lags, in ms.
+
+    State
+    -----
+    Per channel its key and its unreleased events: for live apps those of `merge_wait_ms`, else as far as the producers
+    are apart.
+    """
+
+    def __init__(self, inputs: Sequence[AssignedInput], *, live: bool, merge_wait_ms: int) -> None:
+        self.live = live
+        self.merge_wait_ms = merge_wait_ms
+        self.reached = NO_CLOCK
+        #: The latest time of a batch.
+        self._latest = NO_CLOCK
+        self._inputs = {assigned.topic: assigned for assigned in inputs}
+        self._channels: dict[ChannelKey, _Channel] = {}
+        for assigned in sorted(inputs, key=lambda one: not one.producers):
+            for partition in assigned.partitions:
+                for producer in assigned.producers or ("",):
+                    self._channels[assigned.topic, partition, producer] = _Channel(
+                        assigned.stream, producer, len(self._channels), not assigned.producers, not assigned.drains
+                    )
+        self._by_rank = list(self._channels.values())
+
+    @property
+    def pending(self) -> int:
+        """Number of events that wait for their turn."""
+        return sum(len(c.pending) + sum(len(one.events) for one in c.runs) for c in self._by_rank)
+
+    @property
+    def first(self) -> int | None:
+        """The earliest time that a channel began with; None before anything has arrived."""
+        return min((c.first for c in self._by_rank if c.first is not None), default=None)
+
+    def offer(self, key: ChannelKey, events: Events | None, clock: int) -> None:
+        """Take a record: its events, None for one that only promises; then its promise.
+
+        Parameters
+        ----------
+        key : ChannelKey
+            Topic, partition and producer of the record.
+        events : Events or None
+            Without repeats.
+        clock : int
+            What the record promises.
+        """
+        channel = self._channel(key)
+        if events is not None and len(events) and not self._keep(channel, events):
+            self._queue(channel, events)
+        channel.key = max(channel.key, _promised(clock))
+        if channel.first is None and channel.key > _LOWEST:
+            channel.first = channel.key[0]
+
+    def reached_in(self, key: ChannelKey) -> int | None:
+        """Return up to when a channel has come, ms; None before anything of it has arrived."""
+        channel = self._channel(key)
+        return channel.key[0] if channel.key > _LOWEST else None
+
+    def idle(self, by_ms: int) -> None:
+        """Let time pass in what outsiders feed: it goes on from the latest that came from there, ms."""
+        outside = [channel for channel in self._by_rank if channel.outside]
+        reached = max((_reached(channel.key) for channel in outside), default=NO_CLOCK)
+        if by_ms and reached != NO_CLOCK:
+            for channel in outside:
+                channel.key = max(channel.key, _promised(reached + by_ms))
+
+    def frontier(self, tick: int) -> int:
+        """Return the time that all channels have reached, which never falls; `NO_CLOCK` while one is unheard.
+
+        What follows was put out at that time at the earliest, and then not by a timer.
+
+        Parameters
+        ----------
+        tick : int
+            The time of the batch, ms. In a live app a channel that outsiders feed has reached it, as whatever was
+            appended before `tick` is in this batch; a producer of another group is waited for, `merge_wait_ms` long.
+            Where the clock goes behind that of batches before, as on another machine, that holds for all that is here.
+        """
+        holding = [channel for channel in self._by_rank if channel.holds]
+        if self.live:
+            outside = tick
+            if tick < self._latest:
+                outside = max([tick, *(last + 1 for last in _last(c for c in holding if c.outside))])
+            self._latest = max(self._latest, tick)
+            times = (max(_reached(c.key), outside if c.outside else tick - self.merge_wait_ms) for c in holding)
+            reached = min(times, default=tick)
+        else:
+            reached = min((_reached(channel.key) for channel in holding), default=NO_CLOCK)
+        self.reached = max(self.reached, reached)
+        return self.reached
+
+    def close(self) -> int:
+        """Let the frontier pass everything that waits, and return it: nobody will promise what comes after that."""
+        waiting = list(_last(self._by_rank))
+        if waiting:
+            self.reached = max(self.reached, max(waiting) + 1)
+        return self.reached
+
+    @property
+    def only_stream(self) -> str | None:
+        """The stream of the only channel; None where there are several, or none."""
+        return self._by_rank[0].stream if len(self._by_rank) == 1 else None
+
+    def runs(self) -> list[Events]:
+        """Return the runs of an only channel, in order, instead of releasing their events; nothing else waits then."""
+        if len(self._by_rank) != 1:
+            return []
+        runs, self._by_rank[0].runs = self._by_rank[0].runs, []
+        return list(_joined(one.run for one in runs))
+
+    def mixed(self) -> Mixed | None:
+        """Return what is due of several channels, given what `frontier` returned last; None where it is not all runs.
+
+        Equal keys go in the order of the channels, as in `release`.
+        """
+        runs = [one.run for channel in self._by_rank for one in channel.runs]
+        if len(self._by_rank) < 2 or not runs or any(channel.pending for channel in self._by_rank):
+            return None
+        first = runs[0].path[0]
+        if any(run.path[0] != first or not run.has_one_path for run in runs):
+            return None
+        channels = [
+            (channel.stream, [one.run for one in _due_runs(channel, self.reached)]) for channel in self._by_rank
+        ]
+        due = [run for _, own in channels for run in own]
+        at, order, _ = (numpy.concatenate([getattr(run, name) for run in (_NONE, *due)]) for name in _TIMES)
+        return Mixed(channels, numpy.lexsort((order, at)))
+
+    def release(self) -> list[Released]:
+        """Return the chunks whose turn has come, given what `frontier` returned last, in order.
+
+        Those put out before it, and those that timers put out at that very time.
+        """
+        if len(self._by_rank) == 1:
+            (channel,) = self._by_rank
+            _spill(channel)
+            due, channel.pending = list(channel.pending), deque()
+        else:
+            limit = _promised(self.reached)
+            due = []
+            for channel in self._by_rank:
+                due += _waiting(channel.rank, _due_runs(channel, self.reached))
+                due += _below(channel.pending, limit)
+                if len(channel.pending) <= _FEW:
+                    _gather(channel)
+            # Stable, and each channel's part is sorted already: equal keys of a channel keep their order.
+            due.sort(key=lambda waiting: waiting[:2])
+        return list(self._chunks(due))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state as plain data."""
+        return {
+            "reached": self.reached,
+            "latest": self._latest,
+            "channels": [
+                [*key, c.key, c.first, [[w.key, w.path, w.chunk, w.arrival] for w in _all_waiting(c)]]
+                for key, c in self._channels.items()
+            ],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over the state of a snapshot."""
+        self.reached = state["reached"]
+        self._latest = state.get("latest", NO_CLOCK)  # older states do not tell it
+        for topic, partition, producer, key, first, pending in state["channels"]:
+            channel = self._channel((topic, partition, producer))
+            channel.key, channel.first = key, first
+            channel.pending = deque(
+                _WaitingEvent(at, channel.rank, path, chunk, arrival) for at, path, chunk, arrival in pending
+            )
+            _gather(channel)
+
+    def _channel(self, key: ChannelKey) -> _Channel:
+        topic, partition, producer = key
+        assigned = self._inputs[topic]
+        found = self._channels.get(key if assigned.producers else (topic, partition, ""))
+        if found is None:
+            found = _Channel(assigned.stream, producer, len(self._by_rank), outside=True, holds=False)
+            self._channels[key] = found
+            self._by_rank.append(found)
+        return found
+
+    def _keep(self, channel: _Channel, events: Events) -> bool:
+        """Keep events as a run, where that is possible."""
+        run = as_run(events, channel.key) if not channel.pending else None
+        if run is None:
+            _spill(channel)
+            return False
+        if channel.first is None:
+            channel.first = int(events.at[0])
+        channel.runs.append(_Run(channel.key, events, run[0]))
+        channel.key = run[1]
+        return True
+
+    @staticmethod
+    def _queue(channel: _Channel, events: Events) -> None:
+        if channel.first is None:
+            channel.first = int(events.at[0])
+        channel.pending.extend(_one_by_one(channel.rank, channel.key, events))
+        channel.key = channel.pending[-1].key
+
+    def _chunks(self, due: Sequence[_WaitingEvent]) -> Iterator[Released]:
+        """Put events together that were put out together and still follow one another."""
+        chunk: Released | None = None
+        last: _WaitingEvent | None = None
+        for waiting in due:
+            if waiting.chunk and chunk is not None and last is not None and self._continues(last, waiting):
+                chunk.arrivals.append(waiting.arrival)
+            else:
+                if chunk is not None:
+                    yield chunk
+                (at, order, _), stream = waiting.key, self._by_rank[waiting.rank].stream
+                chunk = Released(at, order, waiting.path, stream, [waiting.arrival])
+            last = waiting
+        if chunk is not None:
+            yield chunk
+
+    def _continues(self, last: _WaitingEvent, waiting: _WaitingEvent) -> bool:
+        left, right = self._by_rank[last.rank], self._by_rank[waiting.rank]
+        return (
+            waiting.chunk == last.chunk + 1
+            and left.stream == right.stream
+            and left.producer == right.producer
+            and last.key[:2] == waiting.key[:2]
+            and next_sibling(last.path) == waiting.path
+        )
+
+
+def _one_by_one(rank: int, high: Key, events: Events) -> Iterator[_WaitingEvent]:
+    """Yield events with keys that never fall below `high`, nor below one before them."""
+    for at, order, path, chunk, ts, row in events:
+        key = (at, order, sort_key(path))
+        if key > high:
+            high = key
+        yield _WaitingEvent(high, rank, path, chunk, (ts, row))
+
+
+def _waiting(rank: int, runs: Iterable[_Run]) -> Iterator[_WaitingEvent]:
+    """Yield the events of a channel's runs one by one."""
+    for before, events, _ in runs:
+        yield from _one_by_one(rank, before, events)
+
+
+def _all_waiting(channel: _Channel) -> Iterator[_WaitingEvent]:
+    yield from channel.pending
+    yield from _waiting(channel.rank, channel.runs)
+
+
+def _last(channels: Iterable[_Channel]) -> Iterator[int]:
+    """Yield when the last ones are due that wait in each channel, ms."""
+    for channel in channels:
+        yield from (int(one.run.at[-1]) for one in channel.runs)
+        if channel.pending:
+            yield channel.pending[-1].key[0]
+
+
+def _spill(channel: _Channel) -> None:
+    """Let the events of runs wait one by one."""
+    channel.pending.extend(_waiting(channel.rank, channel.runs))
+    channel.runs.clear()
+
+
+def _due_runs(channel: _Channel, reached: int) -> list[_Run]:
+    """Take what is due off the runs of a channel: none of them is caused by a timer."""
+    held, channel.runs = channel.runs, []
+    due = []
+    for one in held:
+        end = 0 if one.run.at[0] >= reached else len(one.run)
+        if end and one.run.at[-1] >= reached:
+            end = int(numpy.searchsorted(one.run.at, reached))
+        if end == len(one.run):
+            due.append(one)
+        elif not end:
+            channel.runs.append(one)
+        else:
+            due.append(_Run(one.before, one.events.part(0, end), one.run.part(0, end)))
+            channel.runs.append(_behind(one, end))
+    return due
+
+
+def _behind(one: _Run, start: int) -> _Run:
+    """Return a run without its first events."""
+    last = start - 1
+    before = (int(one.run.at[last]), int(one.run.order[last]), sort_key(one.run.path[last]))
+    return _Run(max(before, one.before), one.events.part(start, len(one.events)), one.run.part(start, len(one.run)))
+
+
+def _gather(channel: _Channel) -> None:
+    """Let what waits one by one wait as a run, where it is one."""
+    if channel.runs:
+        return
+    waiting = EventList()
+    for (at, order, place), _, path, chunk, (ts, row) in channel.pending:
+        if order == TIMER or chunk or place != sort_key(path):
+            return
+        waiting.add(at, order, path, chunk, ts, row)
+    if len(waiting):
+        events = waiting.events()
+        channel.runs.append(_Run(_LOWEST, events, events))
+        channel.pending.clear()
+
+
+def _below(pending: deque[_WaitingEvent], limit: Key) -> Iterable[_WaitingEvent]:
+    """Take the events off the front of `pending` whose key is below `limit`."""
+
+    def taken() -> Iterator[_WaitingEvent]:
+        while pending and pending[0].key < limit:
+            yield pending.popleft()
+
+    return taken()

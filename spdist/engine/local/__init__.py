@@ -1,0 +1,1 @@
+"""An app in one process and in virtual time: the reference for everything else."""

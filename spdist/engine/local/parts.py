@@ -1,0 +1,136 @@
+"""What of a running app keeps its state as a whole, by the ids under which other texts of the app find it.
+
+A state that was carried over from another text (`spdist.engine.local.carrying`) lacks what has changed: that begins
+without state as the first thing that happens when the app goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spdist.errors import StateError
+from spdist.language.checking.checked import CheckedApp
+from spdist.operators.base import VirtualClock
+from spdist.planning.updates.fingerprints import app_elements, compare_fingerprints
+
+__all__ = ["AppParts", "StatefulPart"]
+
+#: What goes on as it is where a state is restored in an app that runs, as in Siddhi.
+_GOING_ON = ("trigger ", "sink ", "source ")
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatefulPart:
+    """What keeps its state as a whole (`spdist.planning.updates.fingerprints.AppElement`), at work.
+
+    Parameters
+    ----------
+    snapshot : callable
+        Returns the state as plain data.
+    restore : callable
+        Takes over the state of a snapshot.
+    start : callable
+        Begins without state, now.
+    """
+
+    snapshot: Callable[[], Any]
+    restore: Callable[[Any], None]
+    start: Callable[[], None] = _nothing
+
+
+class AppParts:
+    """All parts of an app.
+
+    Parameters
+    ----------
+    checked : CheckedApp
+        The app.
+    clock : VirtualClock
+        Its time, and what was drawn.
+    found : mapping of (str, str) to StatefulPart
+        Its parts by kind and key, in the order in which they start.
+
+    State
+    -----
+    That of the parts; which ones are still to begin.
+    """
+
+    def __init__(self, checked: CheckedApp, clock: VirtualClock, found: Mapping[tuple[str, str], StatefulPart]) -> None:
+        elements = app_elements(checked)
+        known = {(element.kind, element.key): element.id for element in elements}
+        self.fingerprints = {element.id: element.fingerprint for element in elements}
+        self._checked = checked
+        self._clock = clock
+        self._places = {place: known[place] for place in found if place in known}
+        self._parts = {id: found[place] for place, id in self._places.items()}
+        self._fresh: list[str] = []
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state of the clock and of each part, but of those that are still to begin."""
+        clock = self._clock
+        return {
+            "fingerprints": self.fingerprints,
+            "clock": clock.now,
+            "drawn": clock.drawn,
+            "sequences": dict(clock.sequences),
+            "parts": {id: part.snapshot() for id, part in self._parts.items() if id not in self._fresh},
+        }
+
+    def states(self) -> dict[tuple[str, str], Any]:
+        """Return the state of each part by kind and key, but of those that are still to begin."""
+        return {place: self._parts[id].snapshot() for place, id in self._places.items() if id not in self._fresh}
+
+    def take_over(self, state: Mapping[str, Any], running: bool, clear: Callable[[], None]) -> bool:
+        """Take over a state; return whether something is to begin without one, when `start_fresh` is called.
+
+        Parameters
+        ----------
+        state : mapping
+            See `spdist.engine.local.carrying.write_state`.
+        running : bool
+            Whether the app runs: then its clock does not go back, and triggers and sinks go on as they are.
+        clear : callable
+            Forgets all wake-ups.
+
+        Raises
+        ------
+        StateError
+            Something is to begin, in an app that runs.
+        """
+        parts, clock = state["parts"], self._clock
+        fresh = [id for id in self._parts if id not in parts] if state["started"] else []
+        if running and fresh:
+            told = "this state was carried over to another text and has not gone on since"
+            raise StateError(told, hint="restore it in an app that has not started")
+        if running:
+            parts = {**parts, **{id: one.snapshot() for id, one in self._parts.items() if id.startswith(_GOING_ON)}}
+        clear()
+        clock.now = max(clock.now, state["clock"]) if running else state["clock"]
+        clock.drawn, clock.sequences = state["drawn"], dict(state["sequences"])
+        self._fresh = fresh
+        for id, stored in parts.items():
+            self._parts[id].restore(stored)
+        return bool(fresh)
+
+    def start_fresh(self) -> None:
+        """Begin what is still to begin, now."""
+        fresh, self._fresh = self._fresh, []
+        for id in fresh:
+            self._parts[id].start()
+
+    def must_be_ours(self, fingerprints: Mapping[str, str]) -> None:
+        """Raise StateError unless a state with these fingerprints was made by the text of the app."""
+        if fingerprints == self.fingerprints:
+            return
+        changes = compare_fingerprints(fingerprints, self._checked)
+        differ = "; ".join(str(change) for change in changes if change.outcome != "keeps")
+        raise StateError(
+            f"this state was not made by the app '{self._checked.name}' as it is written now: {differ}",
+            hint="restore the text that the state was made with, or go on with what has not changed: carry_over",
+        )

@@ -1,0 +1,1 @@
+"""Stateless apps as Spark Columns, where the meanings agree."""

@@ -1,0 +1,1 @@
+"""An app whose queries run as one compiled program."""

@@ -1,0 +1,89 @@
+"""The operators of elements without a typed form, as the loop of a program calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from spdist.engine.local.home import Home
+from spdist.operators.base import Arrival
+from spdist.operators.core.junction import ReceiveMany, ReceiveOne
+from spdist.program.called import Called
+from spdist.program.expressions import NotTyped
+from spdist.program.shape import Element, Shape, streams_of
+from spdist.program.timer_text import rank
+
+__all__ = ["CalledOperators"]
+
+
+class CalledOperators:
+    """Elements that are called, by what their streams deliver to (`spdist.program.mixed.Operators`).
+
+    Parameters
+    ----------
+    home : Home
+        The app's streams, clock and timers.
+    shape : Shape
+        Its elements.
+    reading : mapping of str to int
+        How many of them each stream delivers to.
+
+    Raises
+    ------
+    NotTyped
+        A stream delivers to something else, or only to operators that are faster without a program.
+
+    State
+    -----
+    None of its own.
+    """
+
+    def __init__(self, home: Home, shape: Shape, reading: Mapping[str, int]) -> None:
+        self._home = home
+        self._receivers: dict[tuple[str, int], tuple[ReceiveOne, ReceiveMany]] = {}
+        for stream, count in reading.items():
+            elements = [element for element in shape.elements if stream in streams_of(element)]
+            if len(elements) != count:
+                raise NotTyped(f"the stream {stream}, which others read")
+            self._not_at_once(stream, elements)
+            receivers = home.junction(stream).first(count)
+            for element, receiver in zip(elements, receivers, strict=True):
+                if isinstance(element, Called):
+                    self._receivers[stream, id(element)] = receiver
+
+    def _not_at_once(self, stream: str, elements: Sequence[Element | Called]) -> None:
+        """Look that a stream is not only there for operators that take its events all at once, as columns."""
+        alone = elements[0] if len(elements) == 1 else None
+        if not isinstance(alone, Called) or alone.filters.get(stream) or self._home.is_fed(stream):
+            return
+        if self._home.junction(stream).at_once() is not None:
+            raise NotTyped(f"the stream {stream}, whose events operators take all at once")
+
+    def receiver(self, element: Called, stream: str) -> tuple[ReceiveOne, ReceiveMany]:
+        """Return what takes the events of a stream for an element: single ones, and chunks."""
+        return self._receivers[stream, id(element)]
+
+    def failed(self, stream: str, arrivals: Sequence[Arrival], error: Exception) -> None:
+        """Do with events that an element failed on what the stream says."""
+        self._home.junction(stream).failed(arrivals, error)
+
+    def set_clock(self, now: int) -> None:
+        """Let it be `now`, ms: the clock never goes back."""
+        clock = self._home.clock
+        if now > clock.now:
+            clock.now = now
+
+    @property
+    def first_timer(self) -> tuple[int, int] | None:
+        """When the first timer is due, ms, and the rank of its query; None where there is none."""
+        timers = self._home.timers
+        due = timers.next_due
+        return None if due is None else (due, rank(timers.heap[0][1][0]))
+
+    def begin_step(self) -> None:
+        """Begin a step of the clock."""
+        self._home.timers.begin_step()
+
+    def fire_first(self, until: int, alone: bool) -> int:
+        """Wake what is due first, and return the clock after it, ms; see `Timers.fire_first`."""
+        self._home.timers.fire_first(None if alone else until)
+        return self._home.clock.now

@@ -1,0 +1,377 @@
+"""An app whose queries run as one compiled program (`spdist.program`), once that is there.
+
+Until then, and where something has no typed form, the operators run. The state goes over at the beginning of a batch,
+and back where somebody asks for a snapshot, or brings what the program cannot take.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from spdist.engine.local.elements import AppElements
+from spdist.engine.local.home import Home
+from spdist.engine.programs.lost_events import event_of, lose
+from spdist.engine.programs.operators_called import CalledOperators
+from spdist.engine.programs.state import (
+    drop_state,
+    lend_buckets,
+    lent_tables,
+    load_state,
+    return_buckets,
+    store_state,
+)
+from spdist.language.checking.checked import CheckedApp
+from spdist.operators.base import Arrival, Row
+from spdist.operators.core.junction import Receiver, StreamPart
+from spdist.program.compiler import Compiled, Compiling, compile_after, is_available
+from spdist.program.expressions import NotTyped
+from spdist.program.forgetting import forget_texts
+from spdist.program.mixed import MixedRunning
+from spdist.program.mixed_shape import mixed_shape_of
+from spdist.program.parts import Program
+from spdist.program.running import Running
+from spdist.program.shape import Shape, shape_of, streams_of
+from spdist.program.state import held_rows
+from spdist.program.text import written
+
+__all__ = ["Programmed"]
+
+log = logging.getLogger(__name__)
+
+
+class Programmed:
+    """The program of an app, and who runs the app: it, or the operators.
+
+    Parameters
+    ----------
+    checked : CheckedApp
+        The app.
+    home : Home
+        Its streams and its clock.
+    elements : AppElements
+        The operators, subscribed to the streams; others have subscribed since.
+
+    State
+    -----
+    That of the queries, while `active`.
+    """
+
+    def __init__(self, checked: CheckedApp, home: Home, elements: AppElements) -> None:
+        self._home = home
+        self._elements = elements
+        self._checked = checked
+        #: Why there is no program; empty where there is, or nobody has asked yet.
+        self.reason = ""
+        self._after = compile_after()
+        self._compiling: Compiling | None = None
+        self._seen = 0
+        self._running: Running | None = None
+        #: Its text, once it was written.
+        self.program: Program | None = None
+        #: Runs the elements that the program calls, where there are some.
+        self._operators: CalledOperators | None = None
+        self._undo: list[Callable[[], None]] = []
+        self._behind: dict[str, list[Receiver]] = {}
+        #: The time that the clock has come to, while timers that are due then have not fired.
+        self._approached: int | None = None
+        #: Due when the next timer of the program is: it has the only one that is set while it runs the app.
+        self.timer = home.timer((-1, 1), self.advance)
+
+    def compile(self) -> Compiling | None:
+        """Write the program, where that was not done, and return what compiles it; None where it has no typed form."""
+        if self._compiling is None and not self.reason:
+            try:
+                if not is_available():
+                    raise NotTyped("numba is not installed")
+                if self._after is None:
+                    raise NotTyped("SPDIST_COMPILE_AFTER says never")
+                self.program = self._written()
+                self._compiling = Compiling(self.program)
+            except NotTyped as found:
+                self.reason = found.reason
+            except Exception as defect:  # of the writer: the operators run every app
+                log.warning("the app is not compiled, as its program could not be written: %r", defect)
+                self.reason = f"its program could not be written: {defect!r}"
+        return self._compiling
+
+    def _written(self) -> Program:
+        """Return the program of the whole app; or else one that calls what has no typed form."""
+        try:
+            return self._written_for(shape_of(self._checked))
+        except NotTyped:
+            return self._written_for(mixed_shape_of(self._checked))
+
+    def _written_for(self, shape: Shape) -> Program:
+        self._shape = shape
+        self._behind = _behind(shape, self._home, self._elements)
+        if shape.is_mixed:
+            read = {stream for element in shape.elements for stream in streams_of(element)}
+            reading = {stream: self._elements.reading(stream) for stream in read if stream in self._home.junctions}
+            self._operators = CalledOperators(self._home, shape, reading)
+        return written(shape, tuple(self._behind))
+
+    @property
+    def active(self) -> bool:
+        """Whether the program runs the app."""
+        return self._running is not None
+
+    def saw(self, count: int) -> None:
+        """Count events: an app that gets few is not compiled."""
+        self._seen += count
+
+    def begins(self) -> bool:
+        """Return whether the program runs the app from now on: it begins to, once it is there."""
+        if self._running is None and not self.reason:
+            compiling = self.compile()
+            compiled = None if compiling is None else compiling.ready()
+            if compiled is not None:
+                try:
+                    self.begin(compiled)
+                except (ValueError, OverflowError, TypeError):  # such as half a character
+                    self.reason = "the state has a value that is not of its type"
+                except OSError:
+                    self.reason = "the process may not have so much address space"
+            elif compiling is not None and self._after is not None and self._seen >= self._after:
+                compiling.start()
+        return self._running is not None
+
+    def begin(self, compiled: Compiled) -> None:
+        """Let the program run the app."""
+        assert self.program is not None
+        running = Running(self.program, compiled)
+        if self._operators is not None:
+            running = MixedRunning(self.program, compiled, self._operators)
+        load_state(running, self._shape, self._elements)
+        if isinstance(running, MixedRunning):
+            lend_buckets(running, self._shape, self._elements)
+        self._running = running
+        self.drop()
+        self._divert()
+
+    def reads(self, streams: Iterable[str]) -> bool:
+        """Tell whether all these streams are sources of the program."""
+        return set(streams) <= set(self._shape.sources)
+
+    def takes_until(self, last: int) -> bool:
+        """Tell whether events may come until `last`, ms: no timer of operators is due, or the program fires it."""
+        return self._operators is not None or not self._home.timers.is_due(last, self.timer)
+
+    # Events.
+
+    def take(self, parts: Mapping[str, StreamPart]) -> bool:
+        """Take events as columns; see `spdist.engine.island.hosted.HostedApp.as_columns`."""
+        assert self._running is not None
+        self.timer.cancel()
+        out = self._running.take(parts, self._home.clock.now)
+        if out is None:
+            self.retire(self._running.refused)
+            return False
+        for cause, number in self._running.failures:
+            lose(self._home, self._elements, self._shape, number, event_of(parts, cause))
+        forget_texts(self._running)
+        kept = self._running.program.keeps_timestamps
+        for stream, put in out.items():
+            for receiver in self._behind[stream]:
+                stamps = None if kept else put.stamps
+                receiver.pick(put.rows, put.bounds, put.causes, stamps, put.numbers, put.times)
+        self._set_timer()
+        if isinstance(self._running, MixedRunning) and self._running.costs_more():
+            self.retire("so many events reach what has no typed form that operators are faster")
+        return True
+
+    def advance(self, to_ms: int) -> None:
+        """Let time pass, and put out what timers do, with the clock at their times."""
+        if self._approached is not None and self._approached <= to_ms:
+            self._approached = None
+        running, clock = self._running, self._home.clock
+        due = None if running is None else running.next_due
+        if self._operators is not None:
+            due = min((one for one in (due, self._home.timers.next_due) if one is not None), default=None)
+        if running is None or due is None or due > to_ms:
+            return
+        self.timer.cancel()
+        chunks = running.advance(to_ms, clock.now)
+        forget_texts(running)
+        self._set_timer()
+        after = clock.now
+        for time, target, chunk in chunks:
+            clock.now = time
+            _hand_over(self._behind[target], chunk)
+        clock.now = max(clock.now, after)
+
+    def approach(self, to_ms: int) -> None:
+        """Let time come to `to_ms`, with timers that are due then still to come; see `HostedApp.approach`."""
+        self.advance(to_ms - 1)
+        self._approached = to_ms
+
+    def _set_timer(self) -> None:
+        """Have the app wake the program when its next timer is due."""
+        due = None if self._running is None else self._running.next_due
+        times = [] if due is None else [due]
+        if self.timer.snapshot() != times:
+            self.timer.restore(times)
+
+    def _many(self, stream: str, arrivals: Sequence[Arrival]) -> None:
+        """Take the events of one chunk with the clock where it is."""
+        assert self._running is not None
+        now = self._home.clock.now
+        self.timer.cancel()
+        chunks = self._running.take_chunk(stream, arrivals, now, now - (self._approached == now))
+        if chunks is None:
+            self.retire(self._running.refused)
+            self._home.junction(stream).many(arrivals)
+            return
+        for _, number in self._running.failures:
+            lose(self._home, self._elements, self._shape, number, arrivals)
+        forget_texts(self._running)
+        self._set_timer()
+        for target, chunk in chunks:
+            _hand_over(self._behind[target], chunk)
+        error = self._running.taken_failure() if isinstance(self._running, MixedRunning) else None
+        if error is not None:
+            raise error
+
+    def _put_out(self, stream: str, chunk: Sequence[Arrival]) -> None:
+        """Keep what operators put out until the program has ended, or hand it over where it does not run."""
+        if isinstance(self._running, MixedRunning) and self._running.within:
+            self._running.put_out(stream, chunk)
+        else:
+            _hand_over(self._behind[stream], chunk)
+
+    # Who runs the app.
+
+    def _divert(self) -> None:
+        """Have the program receive what the operators did."""
+        shape = self._shape
+        typed = dict.fromkeys(stream for element in shape.looped for stream in streams_of(element))
+        for stream in {**typed, **dict.fromkeys(shape.sources)}:
+            own = self._elements.reading(stream)
+            if not own:
+                continue  # an inner stream
+            one, many = self._receivers(stream)
+            self._undo.append(self._home.junction(stream).divert(0, own, one, many))
+        for stream in self._behind if shape.is_mixed else ():
+            junction = self._home.junction(stream)
+            begin = 1 if stream in typed else self._elements.reading(stream)
+            self._undo.append(
+                junction.divert(begin, begin + len(self._behind[stream]), *_as_chunks(stream, self._put_out))
+            )
+
+    def _receivers(self, stream: str) -> tuple[Callable[[int, Row], None], Callable[[Sequence[Arrival]], None]]:
+        if stream in self._shape.sources:
+            return _as_chunks(stream, self._many)
+        if stream in self._shape.returned:
+            return _as_chunks(stream, self._returned)
+
+        def many(arrivals: Sequence[Arrival]) -> None:
+            self.retire(f"the stream {stream} is fed from outside")
+            self._home.junction(stream).many(arrivals)
+
+        return lambda timestamp, row: many([(timestamp, row)]), many
+
+    def _returned(self, stream: str, chunk: Sequence[Arrival]) -> None:
+        """Take what operators put out to a stream that typed queries read."""
+        assert isinstance(self._running, MixedRunning)
+        if self._running.within:
+            self._running.feed(stream, chunk)
+        else:
+            self._many(stream, chunk)
+
+    def retire(self, reason: str) -> None:
+        """Let the operators run the app for good."""
+        log.warning("the compiled program is not used any more: %s", reason)
+        self.store()
+        self.forget()
+        self.reason = reason
+
+    def forget(self) -> None:
+        """Forget the state: the operators have it, or get another."""
+        if self._running is not None:
+            return_buckets(self._shape, self._elements)
+        self._running = None
+        self._set_timer()
+        for undo in reversed(self._undo):
+            undo()
+        self._undo.clear()
+
+    # State.
+
+    def drop(self) -> None:
+        """Take the state off the operators: the program has it, and its timers."""
+        assert self._running is not None
+        drop_state(self._running, self._shape, self._elements, self._home.timers)
+        self._set_timer()
+
+    def store(self) -> None:
+        """Give the operators the state, for a snapshot; `drop` takes it off them again."""
+        if self._running is not None:
+            self._running.expire(self._home.clock.now)
+            store_state(self._running, self._shape, self._elements)
+
+    @contextmanager
+    def tables_lent(self, writes: bool) -> Iterator[None]:
+        """Let the operators have the rows of all tables: for a question that is put to the app between its events.
+
+        Parameters
+        ----------
+        writes : bool
+            Whether it may change them.
+        """
+        if self._running is None:
+            yield
+            return
+        with lent_tables(self._running, self._elements, self.retire if writes else None):
+            yield
+
+    def held_rows(self) -> int:
+        """Return how many rows the state holds, as `spdist.engine.local.rows.count_rows` counts them."""
+        if self._running is None:
+            return 0
+        self._running.expire(self._home.clock.now)
+        return held_rows(self._running)
+
+    @property
+    def calls(self) -> int:
+        """How often the program has called operators."""
+        return self._running.calls if isinstance(self._running, MixedRunning) else 0
+
+    @property
+    def texts(self) -> int:
+        """How many texts the program knows."""
+        return 0 if self._running is None else len(self._running.texts)
+
+
+def _behind(shape: Shape, home: Home, elements: AppElements) -> dict[str, list[Receiver]]:
+    """Return who gets events of streams behind the elements of an app."""
+    read = {stream for element in shape.elements for stream in streams_of(element)}
+    found: dict[str, list[Receiver]] = {}
+    for stream, junction in home.junctions.items():
+        own = elements.reading(stream)
+        try:
+            behind = junction.behind(own)
+        except LookupError:
+            raise NotTyped(f"the stream {stream}: who gets it takes one event after the other") from None
+        if behind and stream in shape.sources:
+            raise NotTyped(f"the stream {stream}, which is read and handed out")
+        if behind:
+            found[stream] = behind
+        if own and stream not in read:
+            raise NotTyped(f"the stream {stream}")
+    return found
+
+
+def _hand_over(receivers: Sequence[Receiver], chunk: Sequence[Arrival]) -> None:
+    for receiver in receivers:
+        if len(chunk) == 1:
+            receiver.one(*chunk[0])
+        else:
+            receiver.many(chunk)
+
+
+def _as_chunks(
+    stream: str, take: Callable[[str, Sequence[Arrival]], None]
+) -> tuple[Callable[[int, Row], None], Callable[[Sequence[Arrival]], None]]:
+    """Return what receives single events and chunks of a stream, given what takes chunks."""
+    return lambda timestamp, row: take(stream, [(timestamp, row)]), lambda chunk: take(stream, chunk)

@@ -1,0 +1,1 @@
+"""Shards: state as snapshots and segments, its owner, its place, and how it is laid out anew."""

@@ -1,0 +1,1 @@
+"""Group instances as queries of Spark: the session, its processes, sources and tasks."""

@@ -1,0 +1,130 @@
+"""What one start of a query needs to know, in the driver and in its tasks. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spdist.config.allowed import Allowed
+from spdist.engine.local.idle import passes_time
+from spdist.engine.shards.shards import ShardSettings, lowest_positions
+from spdist.engine.spark.source import SourceSettings
+from spdist.transports.kafka.options import KafkaSettings
+
+__all__ = ["KafkaInput", "QuerySettings"]
+
+#: Of messages that hold many events, thousands where somebody is far behind, so many fewer make a batch.
+_PACKED = 1000
+#: What a batch must have of the most that it may have to be full: each partition has a share of that, and it counts
+#: marks of transactions, too.
+_FULL = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaInput:
+    """A topic in Kafka that a query reads.
+
+    Parameters
+    ----------
+    settings : KafkaSettings
+        Where the brokers are.
+    name : str
+        How Kafka calls it.
+    packed : bool
+        Whether a message holds many events: then fewer of them make a batch.
+    users : bool
+        Whether a user's own source reads it: then messages are no records of ours.
+    keys : bool
+        Whether that source looks at the keys of messages.
+    """
+
+    settings: KafkaSettings
+    name: str
+    packed: bool = False
+    users: bool = False
+    keys: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySettings:
+    """What the query of one start needs, in the driver and in the tasks.
+
+    Parameters
+    ----------
+    name : str
+        Of the group instance, or of whatever else these shards are together.
+    shards : tuple of ShardSettings
+        What to run, at least one; the opening segment of each must be its newest one.
+    topics : str
+        Where the topics are, see `spdist.transports.opening.write_settings`.
+    stop_flag : str
+        See `SourceSettings`.
+    checkpoint : str
+        A directory for Spark, used once.
+    merge_wait_ms, tick_interval_ms, max_batch_events : int
+        See `Merge` and `SourceSettings`.
+    scripts : bool
+        Whether functions that apps define in Python are run.
+    partitions : int
+        Number of Spark partitions that host the shards: shard number *n* is on partition ``n % partitions``.
+    kafka : dict of str to KafkaInput
+        The inputs with transport ``kafka`` by topic.
+    max_state_bytes : int
+        How large a process that hosts shards may become.
+    slow_event_ms : int
+        How long one event may take before it is told.
+    allowed : Allowed
+        The secrets, databases and files that apps may refer to, as `Allowed.for_tasks` makes it: without passwords.
+    copies : str
+        A directory with copies of files of the states, see `spdist.engine.shards.copies`; empty where there are none.
+    """
+
+    name: str
+    shards: tuple[ShardSettings, ...]
+    topics: str
+    stop_flag: str
+    checkpoint: str
+    merge_wait_ms: int
+    tick_interval_ms: int
+    max_batch_events: int
+    scripts: bool = False
+    partitions: int = 1
+    kafka: dict[str, KafkaInput] = field(default_factory=dict)
+    max_state_bytes: int = 2 << 30
+    slow_event_ms: int = 5000
+    allowed: Allowed = field(default_factory=Allowed)
+    copies: str = ""
+
+    def source(self) -> SourceSettings:
+        """Return what our own source must know; it is the clock of every query."""
+        start = lowest_positions(self.shards)
+        return SourceSettings(
+            place=self.topics,
+            topics={topic: tuple(offsets) for topic, offsets in start.items()},
+            start=start,
+            live=any(passes_time(shard.assignment) for shard in self.shards),
+            merges=any(_channels(shard) > 1 for shard in self.shards),
+            tick_interval_ms=self.tick_interval_ms,
+            max_batch_events=self.max_batch_events,
+            stop_flag=self.stop_flag,
+        )
+
+    @property
+    def fed_streams(self) -> tuple[str, ...]:
+        """The streams of which it is counted how many messages cannot be read."""
+        return tuple(sorted({stream for shard in self.shards for stream in shard.assignment.fed_streams}))
+
+    def most_messages(self, *, packed: bool) -> int:
+        """Return how many messages of Kafka a batch may have, of those that hold many events each or of the others."""
+        return max(4, self.max_batch_events // _PACKED) if packed else self.max_batch_events
+
+    def is_full(self, messages: Mapping[str, int]) -> bool:
+        """Tell whether a batch with so many messages of each topic is as large as it may be, so that others wait."""
+        counts = {False: 0, True: 0}
+        for topic, one in self.kafka.items():
+            counts[one.packed] += messages.get(topic, 0)
+        return any(count >= _FULL * self.most_messages(packed=packed) for packed, count in counts.items())
+
+
+def _channels(shard: ShardSettings) -> int:
+    return sum(len(i.partitions) * max(1, len(i.producers)) for i in shard.assignment.inputs if not i.into)

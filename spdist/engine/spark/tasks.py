@@ -1,0 +1,309 @@
+"""What Spark's tasks run: batches of records into the shards that this process hosts, and out of them.
+
+The islands append to the output topics themselves, in their tasks. A Python sink would run two more Python processes in
+every batch and add 90 ms to it, at the same point of the same task: what has been put out and not committed is put out
+again with the same ids in either case. And Spark's Kafka sink may lose a record and send those after it, which readers
+between groups, that drop repeats by their numbers, would never see.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import astuple, fields
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from spdist.connectors.sending import Sinks
+from spdist.engine.island.island import Output
+from spdist.engine.island.messages import mapped_topics
+from spdist.engine.shards.beside import BackgroundCall, prefetched
+from spdist.engine.shards.columns import arrow_without_pandas, from_routed, to_routed
+from spdist.engine.shards.copies import Copies
+from spdist.engine.shards.memory import check_memory, collect_rarely, resident_bytes, set_aside
+from spdist.engine.shards.shards import Counters, HostedShards, Router, island_maker
+from spdist.engine.shards.state import Positions, StateStore
+from spdist.engine.spark.appended import not_appended
+from spdist.engine.spark.arrivals import Arrivals
+from spdist.engine.spark.query import QuerySettings
+from spdist.engine.spark.sending import open_sinks
+from spdist.engine.spark.source import control_record
+from spdist.engine.spark.standing import StandingWatch
+from spdist.engine.spark.stopping import StopFlag
+from spdist.errors import TransportError
+from spdist.transports.base import Record
+from spdist.transports.delivery import Outgoing
+from spdist.transports.opening import open_place
+
+__all__ = ["COUNTERS", "catch_up", "rejected_column", "route_batch", "run_batch", "run_routed_batch"]
+
+#: The counters of a batch, in the order in which an islands' task returns them.
+COUNTERS = tuple(field.name for field in fields(Counters))
+
+
+def rejected_column(number: int) -> str:
+    """Return the counter of messages that cannot be read, of the fed stream with a number."""
+    return f"rejected_{number}"
+
+
+#: Rows of an Arrow batch on the way to the islands' partitions.
+_ROUTED_ROWS = 1000
+#: How long a thread that reads waits for the one that processes: it lets go of the interpreter's lock many times for
+#: less than the 5 ms that are usual.
+_TURN_S = 0.001
+#: The number of the shard in control records: they are for all.
+_ALL = -1
+
+
+class _Kept:
+    """The live state of the shards, by partition; where outputs go; who reads what."""
+
+    def __init__(self, settings: QuerySettings) -> None:
+        collect_rarely()
+        sys.setswitchinterval(_TURN_S)
+        self.settings = settings
+        self.hosted: dict[int, HostedShards] = {}
+        self.router = Router(settings.shards, settings.scripts)
+        self.transport = open_place(settings.topics)
+        names = {topic: one.name for topic, one in settings.kafka.items()}
+        apps = {shard.assignment.name: shard.assignment for shard in settings.shards}.values()
+        self._mapped = mapped_topics(apps, names, self.transport, settings.scripts)
+        self._sinks: dict[str, Sinks] = {}
+        #: What tasks that route have rejected.
+        self._rejected_before: Counter[str] = Counter()
+        self.behind = BackgroundCall()
+        self._stop_flag = StopFlag(settings.stop_flag)
+        self.watch = StandingWatch(self._stop_flag.directory, settings.slow_event_ms / 1000)
+
+    def arrivals(self) -> Arrivals:
+        """Return what reads the batches of a task."""
+        return Arrivals(self._mapped)
+
+    def rejected(self) -> Counter[str]:
+        """Return how many messages of others could not be read, by stream, since this process began."""
+        counted = self.router.rejected() + self._rejected_before
+        for mapped in self._mapped.values():
+            counted[mapped.stream] += mapped.rejected
+        return sum((shards.rejected() for shards in self.hosted.values()), counted)
+
+    def counted(self, partition: int, shards: HostedShards, arrivals: Arrivals) -> dict[str, int | None]:
+        """Return the counters of a partition after a batch; what was rejected on the way the first one counts."""
+        if not partition:
+            self._rejected_before.update(arrivals.rejected)
+        rejected = self.rejected()
+        figures = dict(zip(COUNTERS, astuple(shards.counters()), strict=True))
+        return figures | {rejected_column(n): rejected[name] for n, name in enumerate(self.settings.fed_streams)}
+
+    def shards(self, partition: int) -> HostedShards:
+        """Return the shards of a partition."""
+        if partition not in self.hosted:
+            settings = self.settings
+            own = {n: shard for n, shard in enumerate(settings.shards) if n % settings.partitions == partition}
+            self.hosted[partition] = HostedShards(
+                own,
+                island_maker(settings.merge_wait_ms, settings.scripts, settings.allowed),
+                copies=Copies(Path(settings.copies)) if settings.copies else None,
+            )
+        return self.hosted[partition]
+
+    def publish(self, shards: HostedShards, outputs: Sequence[Output], *, behind: bool = False) -> None:
+        """Append the records that `shards` have put out, and send what their users' sinks have.
+
+        Where it is done `behind`, that goes on while the next batch is read and processed.
+        """
+        records: list[Record] = []
+        by_producer: dict[str, list[Outgoing]] = {}
+        for output in outputs:
+            if isinstance(output, Record):
+                records.append(output)
+            else:
+                by_producer.setdefault(output.producer, []).append(output)
+        sinks = [(self._sinks_of(shards, producer), own) for producer, own in by_producer.items()]
+        origins = shards.origins()
+
+        def publishing() -> None:
+            shards.check_owner()
+            self.transport.append(not_appended(self.transport, records, origins) if origins else records)
+            for opened, own in sinks:
+                opened.send(own)
+
+        if not behind:
+            publishing()
+            return
+        self._stop_flag.begin_sending()
+
+        def publishing_behind() -> None:
+            try:
+                publishing()
+            finally:
+                self._stop_flag.end_sending()
+
+        self.behind.begin(publishing_behind)
+
+    def still_wanted(self, outputs: Sequence[Output]) -> list[Output]:
+        """Return what is not for a topic that is not there any more."""
+        topics = {output.topic for output in outputs if isinstance(output, Record)}
+        gone = {topic for topic in topics if not self.transport.partitions(topic)}
+        return [output for output in outputs if not isinstance(output, Record) or output.topic not in gone]
+
+    def go_on(self) -> None:
+        """Raise TransportError where the query is to end, once what is published behind is.
+
+        Kafka's messages would make one batch after the other, and of the running one nothing is durable yet.
+        """
+        try:
+            if self._stop_flag.is_asked() and self.behind.end():
+                raise TransportError("the query was told to end while messages wait")
+        except BaseException:
+            for shards in self.hosted.values():
+                shards.forget()
+            raise
+
+    def _sinks_of(self, shards: HostedShards, producer: str) -> Sinks:
+        if producer not in self._sinks:
+            shard, schemas = shards.of(producer)
+            self._sinks[producer] = open_sinks(
+                shard.assignment.app,
+                schemas,
+                self.transport,
+                producer,
+                StateStore(shard.state_directory).identity(),
+                self._stop_flag,
+                self.settings.allowed,
+                shard.assignment.group,
+            )
+        return self._sinks[producer]
+
+    def close(self) -> None:
+        """Let go of connections: another start runs now."""
+        with suppress(Exception):  # it will put that out again
+            self.behind.end()
+        for opened in self._sinks.values():
+            opened.close()
+        self.transport.close()
+
+
+#: What this Python process keeps of the one start that it serves, under that start's checkpoint.
+_KEPT: dict[str, _Kept] = {}
+
+
+def _kept(settings: QuerySettings) -> _Kept:
+    if settings.checkpoint not in _KEPT:
+        for old in _KEPT.values():
+            old.close()
+        _KEPT.clear()
+        _KEPT[settings.checkpoint] = _Kept(settings)
+    return _KEPT[settings.checkpoint]
+
+
+def run_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
+    """Run one batch of all shards in a task: records to segments, state and topics; yield the counters."""
+    arrow_without_pandas()
+    kept = _kept(settings)
+    arrivals = kept.arrivals()
+    yield from _run(kept, 0, arrivals, prefetched(kept.router.route(arrivals.records(batches))))
+
+
+def route_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield each record once for each shard that reads it, with the partition where that is; then control for all."""
+    arrow_without_pandas()
+    kept, partitions = _kept(settings), settings.partitions
+    arrivals, before = kept.arrivals(), kept.rejected()
+
+    def rows() -> Iterator[tuple[int, int, Record]]:
+        for record in arrivals.records(batches):
+            yield from ((number % partitions, number, routed) for number, routed in kept.router.route((record,)))
+        control = arrivals.control(kept.rejected() - before)
+        yield from ((partition, _ALL, control) for partition in range(partitions))
+
+    left = rows()
+    while some := tuple(islice(left, _ROUTED_ROWS)):
+        yield to_routed(some)
+
+
+def run_routed_batch(settings: QuerySettings, partition: int, batches: Iterator[Any]) -> Iterator[Any]:
+    """Run one batch of the shards of one partition in a task."""
+    arrow_without_pandas()
+    kept = _kept(settings)
+    arrivals = Arrivals()
+    routed: list[tuple[int, Record]] = []
+    for number, record in (one for batch in batches for one in from_routed(batch, partition)):
+        if number == _ALL:
+            arrivals.apply_control(record)
+        else:
+            routed.append((number, record))
+    # What several tasks have sent here may come in any order of theirs.
+    routed.sort(key=lambda one: (one[1].topic, one[1].partition, one[1].offset))
+    yield from _run(kept, partition, arrivals, routed)
+
+
+def _run(kept: _Kept, partition: int, arrivals: Arrivals, routed: Any) -> Iterator[Any]:
+    number = int(_task().getLocalProperty("streaming.sql.batchId"))  # type: ignore[arg-type]
+    set_aside(number)
+    shards = kept.shards(partition)
+    check_memory(kept.settings.name, resident_bytes(), kept.settings.max_state_bytes)
+
+    def all_routed() -> Iterator[tuple[int, Record]]:
+        yield from routed
+        kept.go_on()
+
+    with kept.watch.batch(number):
+        outputs = shards.process(number, all_routed(), arrivals, kept.behind)
+    # Only where a batch follows immediately, which learns what went wrong.
+    kept.publish(shards, outputs, behind=kept.settings.is_full(arrivals.messages))
+    counted = kept.counted(partition, shards, arrivals)
+    yield pa.record_batch({name: pa.array([value], pa.int64()) for name, value in counted.items()})
+
+
+def catch_up(
+    settings: QuerySettings,
+    batches: Iterable[tuple[Sequence[Record], Positions]],
+    tick: int,
+    closing: bool = False,
+) -> list[bytes]:
+    """Run the first batches of an owner in this process, of all shards, and return their states after them.
+
+    What they put out, and what earlier owners may not have published, has left when this returns. What is for topics
+    that are not there any more is dropped: nobody reads them.
+
+    Parameters
+    ----------
+    settings : QuerySettings
+        Of the shards, which nobody has run.
+    batches : iterable
+        At least one: the records of each, and where reading goes on after it.
+    tick : int
+        Their time, ms.
+    closing : bool
+        Whether nothing is to wait for its turn after the last one.
+    """
+    kept = _Kept(settings)
+    try:
+        shards = kept.shards(0)
+        left = iter(batches)
+        following = next(left, None)
+        number = 0
+        while following is not None:
+            (records, positions), following = following, next(left, None)
+            heard = Arrivals()
+            heard.apply_control(control_record(tick, positions))
+            routed = kept.router.route(records)
+            with kept.watch.batch(number):
+                outputs = shards.process(number, routed, heard, closing=closing and following is None)
+            kept.publish(shards, kept.still_wanted(outputs))
+            number += 1
+        return shards.snapshots()
+    finally:
+        kept.close()
+
+
+def _task() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None  # this runs in a task
+    return context
