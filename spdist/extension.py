@@ -219,8 +219,8 @@ def function(
     typed : str or callable
         The same as an expression over the arguments ``{0}``, ``{1}``…, of which none is null: that makes null, or of a
         bool false. Apps that call the function can be compiled then, where numba is. Whole numbers, bools (0 and 1) and
-        the numbers that stand for texts are int64, reals float64; it may call `spdist.program.arithmetic`, and must not
-        fail. A callable gets the arguments (`Given`) and returns the text, empty where there is
+        the numbers that stand for texts are int64, reals float64; it may call `spdist.program.machine.arithmetic`, and
+        must not fail. A callable gets the arguments (`Given`) and returns the text, empty where there is
         none.
     refuses_null : bool
         Whether null makes no null but fails the event, as the function itself does.

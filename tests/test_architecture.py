@@ -137,9 +137,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "pygments": ("spdist/language/lexer.py",),
 }
 #: Folders that are still to be divided into rooms.
-CROWDED = {
-    "spdist/program",
-}
+CROWDED = {}
 #: Loaded where they are used: clients and managers read topics too, and have no Spark.
 LAZY = {
     "pyspark": tuple(f"spdist/connectors/spark/{one}.py" for one in ("__init__", "options", "sink", "source", "writer"))

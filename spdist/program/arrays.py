@@ -46,7 +46,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of keys (`spdist.program.kernels`): its name, the words of a key, and the room that its numbers have."""
+    """A table of keys (`program.machine.kernels`): its name, the words of a key, and the room that its numbers have."""
 
     name: str
     width: int
@@ -57,7 +57,7 @@ class Table:
 class Arrays:
     """All arrays of a program, in the order in which its text has them as parameters; which are of tables and lists.
 
-    `asking` are those who ask for room while the loop runs (`spdist.program.demand_text`).
+    `asking` are those who ask for room while the loop runs (`spdist.program.joins.demand_text`).
     """
 
     declared: dict[str, Array] = field(default_factory=dict)

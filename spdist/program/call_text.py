@@ -7,8 +7,8 @@ from spdist.language.types import Schema
 from spdist.program.arrays import Arrays
 from spdist.program.called import Called, Site
 from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
+from spdist.program.machine.shared import SHARED
 from spdist.program.parts import Block, Whole, indent
-from spdist.program.shared import SHARED
 from spdist.program.timer_text import NEVER, declares_timers
 
 __all__ = ["CallWriter", "begun", "declares_shared", "fired_in_turn"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from spdist.language.ast import Expression
 from spdist.language.types import Type
-from spdist.program.bucket_shape import Bucketed
+from spdist.program.aggregations.bucket_shape import Bucketed
 from spdist.program.expressions import NotTyped
 
 __all__ = ["Called", "Site"]

@@ -10,11 +10,11 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.types import Schema
 from spdist.operators.aggregations.columns import layout_of
-from spdist.program.bucket_shape import bucketed
+from spdist.program.aggregations.bucket_shape import bucketed
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped
 from spdist.program.shape import Element, Shape, element_of, knows_its_input, not_circular, streams_of, watched_streams
-from spdist.program.table_shape import Tables, tables_named, tables_of
+from spdist.program.tables.shape import Tables, tables_named, tables_of
 from spdist.program.text import written
 
 __all__ = ["mixed_shape_of"]

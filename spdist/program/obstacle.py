@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from spdist.language.checking.checked import CheckedApp
 from spdist.program.called import Called
-from spdist.program.compiler import is_available
 from spdist.program.expressions import NotTyped
+from spdist.program.machine.compiler import is_available
 from spdist.program.mixed_shape import mixed_shape_of
 from spdist.program.shape import Keyed, Shape, shape_of, streams_of
 from spdist.program.text import written

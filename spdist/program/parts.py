@@ -15,7 +15,7 @@ from spdist.program.arrays import Arrays
 from spdist.program.called import Site
 from spdist.program.expressions import Value
 from spdist.program.shape import Keyed, Query, Shape
-from spdist.program.table_shape import LoopTable
+from spdist.program.tables.shape import LoopTable
 from spdist.program.text_functions import TextFunction
 
 __all__ = [
@@ -105,7 +105,7 @@ class QueryText:
     failed : str
         Source of whether the block that was written last has lost its events; empty where it cannot.
     sides : list of QueryText
-        The sides of a join (`spdist.program.side_text.SideText`).
+        The sides of a join (`spdist.program.joins.side_text.SideText`).
     """
 
     read: Query

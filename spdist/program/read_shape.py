@@ -10,8 +10,8 @@ from spdist.language.checking.scope import Reference, Scope, Source
 from spdist.language.types import Schema, Type
 from spdist.operators.selection.aggregates import aggregates_in
 from spdist.program.expressions import NotTyped
-from spdist.program.table_shape import LoopTable, RowSearch, Tables, search_of
-from spdist.program.window_shape import Batched, Kept, Sessions, Sliding, window_of
+from spdist.program.tables.shape import LoopTable, RowSearch, Tables, search_of
+from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, window_of
 
 __all__ = ["Looked", "Read", "looked", "read"]
 

@@ -13,12 +13,12 @@ from spdist.language.types import Schema, Type
 from spdist.operators.core.feedback import circular_streams
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped, dtype_of
-from spdist.program.join_shape import Joined, joined
+from spdist.program.joins.shape import Joined, joined
 from spdist.program.partition_key import computed_type
-from spdist.program.pattern_shape import Matched, matched
+from spdist.program.patterns.shape import Matched, matched
 from spdist.program.read_shape import Looked, Read, looked, read
-from spdist.program.table_shape import LoopTable, Tables, tables_named, tables_of
-from spdist.program.window_shape import Batched, Sessions, Sliding, Unique
+from spdist.program.tables.shape import LoopTable, Tables, tables_named, tables_of
+from spdist.program.windows.shape import Batched, Sessions, Sliding, Unique
 
 __all__ = [
     "Batched",

@@ -14,26 +14,26 @@ from functools import partial
 from spdist.language import ast
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
+from spdist.program.aggregations.bucket_text import AddWriter
 from spdist.program.arrays import TEXTS, Arrays
-from spdist.program.bucket_text import AddWriter
 from spdist.program.call_text import CallWriter, begun, declares_shared, fired_in_turn
 from spdist.program.called import Called, Site
-from spdist.program.change_text import ChangeText
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value, dtype_of
-from spdist.program.join_shape import Joined
-from spdist.program.join_text import JoinWriter
+from spdist.program.joins.shape import Joined
+from spdist.program.joins.text import JoinWriter
 from spdist.program.key_text import finds
-from spdist.program.output_text import OutputWriter
 from spdist.program.partition_key import partition_word
 from spdist.program.partition_text import ComputedKeys
 from spdist.program.parts import NULL_TEXT, Block, Most, Origin, Program, QueryText, Whole, indent, ticks
-from spdist.program.pattern_shape import Matched
-from spdist.program.pattern_text import PatternWriter
-from spdist.program.query_text import QueryWriter
-from spdist.program.rate_text import begins_ticking, ticking
-from spdist.program.sequence_text import SequenceWriter
+from spdist.program.patterns.sequence_text import SequenceWriter
+from spdist.program.patterns.shape import Matched
+from spdist.program.patterns.text import PatternWriter
+from spdist.program.queries.output_text import OutputWriter
+from spdist.program.queries.query_text import QueryWriter
+from spdist.program.queries.rate_text import begins_ticking, ticking
 from spdist.program.shape import Keyed, Query, Read, Sessions, Shape
-from spdist.program.table_shape import LoopTable
+from spdist.program.tables.change_text import ChangeText
+from spdist.program.tables.shape import LoopTable
 from spdist.program.text_functions import TextFunction, text_function
 from spdist.program.timer_text import NEVER, RATE_LIMIT, fired, rank
 
@@ -429,12 +429,12 @@ def _module(arrays: Arrays, mixed: bool, timers: list[str], body: list[str], exp
     fires, fired = ("", "") if mixed else (", fired, fired_number", f", {NEVER}, 0")
     timed = "timers_until" in arrays.declared
     lines = [
-        "from spdist.program.arithmetic import *",
-        "from spdist.program.days import *",
-        "from spdist.program.kernels import *",
-        "from spdist.program.sorting import *",
-        *(["from spdist.program.calls import *"] if calls else []),
-        *(["from spdist.program.shared import *"] if mixed else []),
+        "from spdist.program.machine.arithmetic import *",
+        "from spdist.program.machine.days import *",
+        "from spdist.program.machine.kernels import *",
+        "from spdist.program.machine.sorting import *",
+        *(["from spdist.program.machine.calls import *"] if calls else []),
+        *(["from spdist.program.machine.shared import *"] if mixed else []),
         "",
         "",
         "@loop",

@@ -10,10 +10,10 @@ import pytest
 
 from spdist.engine.programs import programmed
 from spdist.operators.core.junction import StreamPart
-from spdist.program import forgetting
-from spdist.program.compiler import Compiled, compile_after, interpreted
 from spdist.program.expressions import NotTyped
+from spdist.program.machine.compiler import Compiled, compile_after, interpreted
 from spdist.program.parts import Program
+from spdist.program.running import forgetting
 from spdist.program.shape import shape_of
 from spdist.program.text import written
 from tests.program.drawn_apps import START_MS, STREAM

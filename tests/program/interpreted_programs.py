@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from spdist.engine.programs import programmed
-from spdist.program import forgetting
-from spdist.program.compiler import Compiled, interpreted
+from spdist.program.machine.compiler import Compiled, interpreted
 from spdist.program.parts import Program
+from spdist.program.running import forgetting
 
 __all__ = ["programs"]
 
 
 class _Interpreted:
-    """Stands for `spdist.program.compiler.Compiling`."""
+    """Stands for `spdist.program.machine.compiler.Compiling`."""
 
     def __init__(self, program: Program) -> None:
         self._compiled = interpreted(program)

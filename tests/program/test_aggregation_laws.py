@@ -11,10 +11,10 @@ import pytest
 from spdist.facade import explain
 from spdist.operators.aggregations.aggregation import Aggregation
 from spdist.operators.aggregations.runs import AggregationRuns
-from spdist.program import forgetting, mixed
-from spdist.program.bucket_state import LoopBuckets
-from spdist.program.bucket_text import AddWriter
-from spdist.program.compiler import interpreted
+from spdist.program.aggregations.bucket_text import AddWriter
+from spdist.program.machine.compiler import interpreted
+from spdist.program.running import forgetting, mixed
+from spdist.program.states.bucket import LoopBuckets
 from tests.program.aggregation_apps import ADDED, SUMMED, drawn_aggregation_app, seen, timed_events
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.test_mixed_laws import started

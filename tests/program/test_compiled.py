@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from spdist.program.compiler import Compiled, Compiling
+from spdist.program.machine.compiler import Compiled, Compiling
 from spdist.program.parts import Program
 from spdist.program.shape import shape_of
 from spdist.program.text import written

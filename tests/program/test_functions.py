@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from spdist.extension import function, signature
 from spdist.language.types import Type
-from spdist.program import forgetting
-from spdist.program.compiler import interpreted
+from spdist.program.machine.compiler import interpreted
 from spdist.program.obstacle import compiled_or_why_not
+from spdist.program.running import forgetting
 from tests.program.chosen_apps import TEXTS as HELD_TEXTS
 from tests.program.drawn_apps import START_MS
 from tests.program.test_program_laws import Watched, alike, checked_app

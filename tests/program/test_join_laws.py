@@ -8,8 +8,8 @@ from unittest.mock import patch
 import pytest
 
 from spdist.facade import explain
-from spdist.program import reserve
-from spdist.program.compiler import interpreted
+from spdist.program.machine.compiler import interpreted
+from spdist.program.running import reserve
 from tests.program.chosen_apps import JOINS, JOINS_OF_ONE, PAIRS_IN_TABLES, PAIRS_OF_MANY
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.drawn_joins import drawn_join_app

@@ -15,8 +15,8 @@ from spdist.functions.aggregators import _remove_from_long
 from spdist.java import numbers
 from spdist.language.types import Type
 from spdist.operators.windows.sort import PLACES
-from spdist.program import arithmetic, kernels, sorting
-from spdist.program.texts import TextTable
+from spdist.program.machine import arithmetic, kernels, sorting
+from spdist.program.running.texts import TextTable
 
 _INTS = st.integers(-(2**31), 2**31 - 1)
 _LONGS = st.sampled_from([0, 1, -1, 2**52, -(2**52), 2**53 + 1, 2**63 - 1, -(2**63)]) | st.integers(-(2**63), 2**63 - 1)

@@ -11,9 +11,10 @@ import pytest
 from spdist.extension import function, signature
 from spdist.facade import explain
 from spdist.language.types import Type
-from spdist.program import forgetting, text, text_rooms
-from spdist.program.compiler import interpreted
-from spdist.program.mixed import MixedRunning
+from spdist.program import text
+from spdist.program.machine.compiler import interpreted
+from spdist.program.running import forgetting, text_rooms
+from spdist.program.running.mixed import MixedRunning
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.test_program_laws import Watched, alike, checked_app
 

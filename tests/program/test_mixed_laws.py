@@ -10,9 +10,9 @@ import pytest
 
 from spdist.engine.programs.operators_called import CalledOperators
 from spdist.facade import explain
-from spdist.program import mixed
-from spdist.program.compiler import interpreted
-from spdist.program.mixed import MixedRunning
+from spdist.program.machine.compiler import interpreted
+from spdist.program.running import mixed
+from spdist.program.running.mixed import MixedRunning
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.mixed_apps import drawn_mixed_app
 from tests.program.test_program_laws import Watched, alike, checked_app

@@ -16,9 +16,9 @@ from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.operators.base import Arrival
 from spdist.operators.core.junction import NO_TIMER, StreamPart
-from spdist.program.compiler import Compiled, interpreted
+from spdist.program.machine.compiler import Compiled, interpreted
 from spdist.program.parts import Program
-from spdist.program.running import Running
+from spdist.program.running.running import Running
 from spdist.program.shape import shape_of
 from spdist.program.text import written
 from tests.program.chosen_apps import (

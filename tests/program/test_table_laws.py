@@ -9,11 +9,11 @@ from unittest.mock import patch
 import pytest
 
 from spdist.engine.programs import state as programmed_state
-from spdist.program import forgetting
-from spdist.program.change_text import ChangeText
-from spdist.program.compiler import interpreted
-from spdist.program.lookup_text import LookupText
-from spdist.program.table_text import TableIndex, TableText
+from spdist.program.machine.compiler import interpreted
+from spdist.program.running import forgetting
+from spdist.program.tables.change_text import ChangeText
+from spdist.program.tables.lookup_text import LookupText
+from spdist.program.tables.text import TableIndex, TableText
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.table_apps import LOOKED, MEMBERS, NUMBERED, TABLES, asked_of, drawn_table_app
 from tests.program.test_program_laws import Watched, alike, checked_app

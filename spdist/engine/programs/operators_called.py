@@ -16,7 +16,7 @@ __all__ = ["CalledOperators"]
 
 
 class CalledOperators:
-    """Elements that are called, by what their streams deliver to (`spdist.program.mixed.Operators`).
+    """Elements that are called, by what their streams deliver to (`spdist.program.running.mixed.Operators`).
 
     Parameters
     ----------

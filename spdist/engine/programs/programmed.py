@@ -25,15 +25,15 @@ from spdist.engine.programs.state import (
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.operators.core.junction import Receiver, StreamPart
-from spdist.program.compiler import Compiled, Compiling, compile_after, is_available
 from spdist.program.expressions import NotTyped
-from spdist.program.forgetting import forget_texts
-from spdist.program.mixed import MixedRunning
+from spdist.program.machine.compiler import Compiled, Compiling, compile_after, is_available
 from spdist.program.mixed_shape import mixed_shape_of
 from spdist.program.parts import Program
-from spdist.program.running import Running
+from spdist.program.running.forgetting import forget_texts
+from spdist.program.running.mixed import MixedRunning
+from spdist.program.running.running import Running
 from spdist.program.shape import Shape, shape_of, streams_of
-from spdist.program.state import held_rows
+from spdist.program.states.state import held_rows
 from spdist.program.text import written
 
 __all__ = ["Programmed"]

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 from spdist.engine.local.elements import AppElements
 from spdist.operators.base import Timers
-from spdist.program.bucket_state import LoopBuckets
-from spdist.program.mixed import MixedRunning
-from spdist.program.running import Running
+from spdist.program.running.mixed import MixedRunning
+from spdist.program.running.running import Running
 from spdist.program.shape import Keyed, Shape
-from spdist.program.state import fresh_query, load_keys, load_query, stored_keys, stored_query
-from spdist.program.table_state import FRESH_TABLE, clear_table, load_table, stored_table, used_tables
+from spdist.program.states.bucket import LoopBuckets
+from spdist.program.states.state import fresh_query, load_keys, load_query, stored_keys, stored_query
+from spdist.program.states.table import FRESH_TABLE, clear_table, load_table, stored_table, used_tables
 
 __all__ = [
     "drop_state",

@@ -1,0 +1,1 @@
+"""Aggregations in the text of a program."""

@@ -1,0 +1,1 @@
+"""Joins in the text of a program."""

@@ -1,0 +1,89 @@
+"""What a query over two sides puts out: pairs, of which those of one event are what totals and groups collapse to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spdist.program.expressions import NUMBER
+from spdist.program.joins.demand_text import Demand
+from spdist.program.joins.shape import Joined
+from spdist.program.parts import Event, Most
+from spdist.program.queries.result_text import ResultWriter
+
+__all__ = ["PairWriter"]
+
+
+class PairWriter(ResultWriter):
+    """Writes what a join puts out: all pairs of a chunk are one, those of each event are selected by themselves.
+
+    Parameters
+    ----------
+    whole, query, block, key, groups, writer, silent
+        As for `ResultWriter`.
+
+    Notes
+    -----
+    How many pairs there are is known when partners are looked for: so it asks for room (`Demand`).
+    """
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        whole, query = given[:2]
+        self._demand = Demand(whole.arrays, query.name)
+        self._ends = whole.name(), whole.name()
+        #: The array of the pass of each result: what one pass of an event has given is one chunk; empty where all is.
+        self._passes = ""
+        if isinstance(query.read, Joined) and query.read.is_of_one:
+            self._passes = whole.arrays.declare(f"{query.name}_o_pass", NUMBER, f"chunk {query.name}")
+        #: Source of the number of the pass.
+        self.number = "0"
+        super().__init__(*given, **more)
+
+    @property
+    def _bounds(self) -> tuple[str, str]:
+        return self._ends if self._passes else super()._bounds
+
+    def hands_over(self, chunk: list[str]) -> list[str]:
+        """Return a chunk, given what makes its results, and what hands them over."""
+        if not (self._passes and self.wanted):
+            return super().hands_over(chunk)
+        return [f"{self.count} = 0", *chunk, *self._arranged.lines(), *self._in_runs(self._passes)]
+
+    @property
+    def _most(self) -> Most:
+        return self._demand.most
+
+    def _own_attribute(self, place: int) -> int | None:
+        return None
+
+    def asks(self, bound: str, refused: list[str]) -> list[str]:
+        """Return what asks for room for so many pairs; see `Demand.asks`."""
+        return self._demand.asks(bound, self.count if self.wanted else "0", refused)
+
+    @property
+    def selects(self) -> tuple[bool, bool]:
+        """Whether pairs of events that come are wanted, and those of events that leave."""
+        totals = self._groups.aggregated or bool(self._groups.conditions)
+        current, expired = self._read.puts_out_current, self._read.puts_out_expired
+        return totals or (self.wanted and current), totals or (self.wanted and expired)
+
+    def of_pair(self, event: Event, leaves: bool) -> list[str]:
+        """Return what adds a pair to the totals, or takes it off, and puts its result into the chunk."""
+        groups, noted = self._groups, [f"{self._passes}[s] = {self.number}"] if self._passes else []
+        found = groups.finds(event.read)
+        if not leaves:
+            enters = groups.enters(lambda: self._writer(event.read, event.timestamp, event.group))
+            return [*found, *enters, *self.of(event, noted=noted)]
+        gone = Event(event.read, event.timestamp, "gone")
+        leaving = self.of(gone, leaves=True, noted=noted)
+        return [*found, *groups.leaves(event.read, event.timestamp, event.group, leaving, counted=False)]
+
+    def of_event(self, pairs: list[str]) -> list[str]:
+        """Return what selects from the pairs of an event, given what is done with each of them."""
+        groups, count = self._groups, self.count
+        begins: list[str] = []
+        if groups.collapses and groups.grouped and self.wanted:
+            begins = [f"mark{count} = marks[0] + 1", f"marks[0] = mark{count}"]
+        elif groups.collapses and self.wanted:
+            begins = [f"{groups.begin} = {count}"]
+        forgets = groups.forgets()
+        return [*groups.before(), *begins, *pairs, *forgets, *(["late = 0"] if forgets else [])]

@@ -1,0 +1,216 @@
+"""Which joins have a typed form, and what is known of their sides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spdist.extension import catalog
+from spdist.language import ast
+from spdist.language.checking.checked import CheckedQuery
+from spdist.language.checking.scope import Reference, Scope
+from spdist.language.types import Schema, Type
+from spdist.operators.expressions.finding import conjuncts, equalities
+from spdist.operators.selection.aggregates import aggregates_in
+from spdist.program.expressions import NotTyped, dtype_of
+from spdist.program.functions import CLOCKS
+from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, window_of
+
+__all__ = ["Joined", "Search", "Side", "joined"]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How events of one side are looked for in what the other one keeps; as `operators.expressions.finding` has it.
+
+    Parameters
+    ----------
+    attributes : tuple of int
+        The attributes that are the key; none where all that is kept is looked at.
+    values : tuple of Expression
+        Of the other side, what they must be equal to: where one is null, nothing is found.
+    rest : tuple of Expression
+        What is left to test of each pair.
+    """
+
+    attributes: tuple[int, ...]
+    values: tuple[ast.Expression, ...]
+    rest: tuple[ast.Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a join.
+
+    Parameters
+    ----------
+    position : int
+        0 for the left one, 1 for the right one.
+    stream, schema
+        What it reads, and the attributes of that.
+    filters : tuple of Expression
+        Conditions in front of the window; they know the stream by its own name.
+    window : Sliding, optional
+        What it keeps; without, nothing.
+    triggers : bool
+        Whether its events look for partners.
+    outer : bool
+        Whether an event without partner comes out with nulls.
+    search : Search
+        How the events of the other side look into it.
+    """
+
+    position: int
+    stream: str
+    schema: Schema
+    filters: tuple[ast.Expression, ...]
+    window: Kept | None
+    triggers: bool
+    outer: bool
+    search: Search
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A query over a join. Its attributes have places: those of the left side, then those of the right one.
+
+    Parameters
+    ----------
+    number : int
+        Its place in the app.
+    checked : CheckedQuery
+        The query.
+    sides : tuple of Side
+        The left and the right one.
+    events : str
+        Which pairs are put out: those of events that come (``current``), that leave (``expired``), or ``all``.
+    """
+
+    number: int
+    checked: CheckedQuery
+    sides: tuple[Side, Side]
+    events: str
+
+    #: The windows are those of its sides.
+    window = None
+    waits = False
+    renews = False
+    batches = False
+    leaving = True
+    lists: tuple[str, ...] = ()
+
+    @property
+    def is_of_one(self) -> bool:
+        """Whether both sides read the same stream."""
+        return self.sides[0].stream == self.sides[1].stream
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """What it reads, each once."""
+        return tuple(dict.fromkeys(side.stream for side in self.sides))
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """The types of the attributes, by place."""
+        return tuple(type for side in self.sides for type in side.schema.types)
+
+    @property
+    def star(self) -> tuple[int, ...]:
+        """The places of what ``select *`` means."""
+        return tuple(range(len(self.types)))
+
+    @property
+    def width(self) -> int:
+        """How many attributes the left side has."""
+        return len(self.sides[0].schema)
+
+    def place(self, reference: Reference) -> int:
+        """Return the place of what a name means."""
+        return reference.attribute + (self.width if reference.source else 0)
+
+    @property
+    def puts_out_current(self) -> bool:
+        """Whether there are results for events that come."""
+        return self.events != "expired"
+
+    @property
+    def puts_out_expired(self) -> bool:
+        """Whether there are results for events that leave a window."""
+        return self.events != "current"
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all pairs that come leave, and no others: else totals take off what is not there, or keep all."""
+        if any(side.window is None or side.outer or not side.triggers for side in self.sides):
+            return False
+        tests = (part for side in self.sides for part in (*side.search.values, *side.search.rest))
+        calls = (node.id for one in tests for node in one.walk() if isinstance(node, ast.FunctionCall))
+        return not {*CLOCKS, "eventTimestamp"}.intersection(calls)
+
+    @property
+    def timed(self) -> bool:
+        """Whether events leave a window when time passes: the other side must not find them any more."""
+        return any(side.window is not None and bool(side.window.span) for side in self.sides)
+
+
+def search_of(condition: ast.Expression | None, scope: Scope, position: int) -> Search:
+    """Return how what stands at `position` in `scope` is looked into."""
+    keys = equalities(condition, scope, position, catalog(False))
+    rest = tuple(part for part in conjuncts(condition) if not any(part is key.condition for key in keys))
+    return Search(tuple(key.attribute for key in keys), tuple(key.value for key in keys), rest)
+
+
+def joined(checked: CheckedQuery, given: ast.JoinInput, number: int) -> Joined:
+    """Return a query over a join; raises NotTyped."""
+    span, select = checked.query.span, checked.query.select
+    if given.per is not None or given.within:
+        raise NotTyped("a join with 'within'", span)
+    if select.order_by or select.limit is not None or select.offset is not None:
+        raise NotTyped("the order, or a limit, of what a join puts out", span)
+    left, right = (_side(checked, given, position) for position in (0, 1))
+    clauses = [item.expression for item in select.items] + ([] if select.having is None else [select.having])
+    if any(map(aggregates_in, clauses)) and (left.window is None or right.window is None):
+        raise NotTyped("totals of a join of which a side has no window", span)
+    return Joined(number, checked, (left, right), checked.query.output.events or "current")
+
+
+def _side(checked: CheckedQuery, given: ast.JoinInput, position: int) -> Side:
+    source, side = checked.scope.sources[position], (given.left, given.right)[position]
+    if source.kind != "stream":
+        raise NotTyped(f"a join with '{source.stream_id}', which is no stream", side.input.span)
+    if side.input.after:
+        raise NotTyped("what is behind a window", side.input.span)
+    for type in source.schema.types:
+        dtype_of(type, side.input.span)
+    outer = {"left outer": (True, False), "right outer": (False, True), "full outer": (True, True)}
+    one_way = given.left.unidirectional or given.right.unidirectional
+    other = (given.right, given.left)[position]
+    looked_into = other.unidirectional or not one_way
+    return Side(
+        position=position,
+        stream=source.stream_id,
+        schema=source.schema,
+        filters=_filters(side.input.before, side),
+        window=_window(side, source.schema, checked.scope),
+        triggers=side.unidirectional or not one_way,
+        outer=outer.get(given.kind, (False, False))[position],
+        search=search_of(given.on, checked.scope, position) if looked_into else Search((), (), ()),
+    )
+
+
+def _filters(handlers: Sequence[ast.Node], side: ast.JoinSide) -> tuple[ast.Expression, ...]:
+    filters = tuple(one.condition for one in handlers if isinstance(one, ast.Filter))
+    if len(filters) < len(handlers):
+        raise NotTyped("a stream function", side.input.span)
+    return filters
+
+
+def _window(side: ast.JoinSide, schema: Schema, scope: Scope) -> Kept | None:
+    window = window_of(side.input, schema, scope)
+    if isinstance(window, Batched | Sessions) or (
+        window is not None and (window.delays or window.known or window.orders or window.unique)
+    ):
+        assert side.input.window is not None
+        raise NotTyped(f"the window {side.input.window.id} of a join", side.input.window.span)
+    assert window is None or isinstance(window, Sliding)
+    return window

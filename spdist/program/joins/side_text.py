@@ -1,0 +1,197 @@
+"""The window of one side of a join: what the other side looks into, by key where the condition has equalities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spdist.language import ast
+from spdist.language.checking.scope import Scope, Source
+from spdist.language.types import Type
+from spdist.program.expressions import NUMBER, Value, either
+from spdist.program.joins.shape import Joined, Side
+from spdist.program.key_text import finds, seeks
+from spdist.program.parts import QueryText, Whole, indent
+from spdist.program.queries.group_text import GroupWriter
+from spdist.program.shape import Read, Sliding
+from spdist.program.windows.text import WindowWriter
+
+__all__ = ["SideText", "SideWriter", "sides_of"]
+
+
+@dataclass(slots=True)
+class SideText(QueryText):
+    """What is known of one side of a join: as of a query that puts out what leaves its window.
+
+    Parameters
+    ----------
+    side : Side
+        The side.
+    """
+
+    side: Side | None = None
+
+    @property
+    def own(self) -> Side:
+        """The side."""
+        assert self.side is not None
+        return self.side
+
+    def resolved(self, variable: ast.Variable) -> int:
+        """Return the place of the attribute that a variable names in front of the window."""
+        own = Source(self.own.stream, self.own.stream, self.own.schema)
+        return Scope((own,)).resolve(variable).attribute
+
+    @property
+    def grouped(self) -> tuple[int, ...]:
+        """No attributes: a side has no totals."""
+        return ()
+
+    @property
+    def operator(self) -> int:
+        """The place of its window's timer among those of the query."""
+        return self.own.position
+
+    @property
+    def name(self) -> str:
+        """The prefix of its arrays."""
+        return f"q{self.read.number}_{self.own.position}"
+
+
+def sides_of(query: QueryText) -> list[QueryText]:
+    """Return the sides of a join."""
+    join = query.read
+    assert isinstance(join, Joined)
+    return [
+        SideText(
+            Read(join.number, join.checked, side.stream, side.schema, side.filters, side.window, "all"),
+            query.keyed,
+            side=side,
+        )
+        for side in join.sides
+    ]
+
+
+class SideWriter(WindowWriter):
+    """Writes what happens in the window of a side, and what finds events there; see `WindowWriter`.
+
+    Parameters
+    ----------
+    whole, text, window, key
+        As for `WindowWriter`.
+    groups : GroupWriter
+        The totals of the join.
+
+    Notes
+    -----
+    Of each key that is looked for there is a number, and under it ``s_first``, ``s_last`` and ``s_size``, the events
+    that have it, linked by ``s_link``, oldest first: those that leave are first ones. ``s_of`` is the number of an
+    event, -1 where its key has a null.
+    """
+
+    def __init__(self, whole: Whole, text: SideText, window: Sliding, key: str, groups: GroupWriter) -> None:
+        self._own = text.own
+        super().__init__(whole, text, window, key, groups)
+        self._index = f"groups {text.name}"
+
+    def _wanted(self) -> list[int]:
+        """Return the attributes that somebody reads."""
+        places = range(len(self._own.schema))
+        read = {place for place in places if (f"{self._query.name}_w", place) in self._whole.needed}
+        return sorted({*read, *self._keys})
+
+    @property
+    def _keys(self) -> tuple[int, ...]:
+        return self._own.search.attributes
+
+    @property
+    def _width(self) -> int:
+        return len(self._keys) + (self._query.keyed is not None)
+
+    def _words(self, values: Sequence[Value]) -> list[str]:
+        """Return source of the words of a key."""
+        texts = [f"(1 if {value.text} else 0)" if value.type is Type.BOOL else value.text for value in values]
+        return [*([self._key] if self._query.keyed is not None else []), *texts]
+
+    def _holds(self, read: Callable[[int], Value], timestamp: str) -> list[str]:
+        lines = super()._holds(read, timestamp)
+        if not self._keys:
+            return lines
+        arrays, name = self._whole.arrays, self._prefix
+        for part, room in (("first", self._index), ("last", self._index), ("link", self._nodes), ("of", self._nodes)):
+            arrays.declare(f"{name}_{part}", NUMBER, room, "-1")
+        arrays.declare(f"{name}_size", NUMBER, self._index)
+        number, values = self._whole.name(), [read(place) for place in self._keys]
+        enters = [
+            *finds(arrays, f"{name}_k", self._index, self._words(values), number),
+            f"{name}_link[d] = -1",
+            f"if {name}_size[{number}] == 0:",
+            f"    {name}_first[{number}] = d",
+            "else:",
+            f"    {name}_link[{name}_last[{number}]] = d",
+            f"{name}_last[{number}] = d",
+            f"{name}_size[{number}] += 1",
+        ]
+        null = either(*(value.null for value in values))
+        if null:
+            enters = [f"{number} = -1", f"if not ({null}):", *indent(enters)]
+        return [*lines, *enters, f"{name}_of[d] = {number}"]
+
+    def _left(self, leaving: list[str]) -> list[str]:
+        name, number = self._prefix, self._whole.name()
+        gone: list[str] = []
+        if self._keys:
+            table = self._whole.arrays.table(f"{name}_k", self._width, self._index)
+            gone = [
+                f"{number} = {name}_of[d]",
+                f"if {number} >= 0:",
+                f"    {name}_first[{number}] = {name}_link[d]",
+                f"    {name}_size[{number}] -= 1",
+                f"    if {name}_size[{number}] == 0:",
+                f"        release({table}, {number}, {self._width})",
+            ]
+        return [*gone, *leaving, f"{name}_next[d] = {name}_free[0]", f"{name}_free[0] = d"]
+
+    # Looking into it.
+
+    def value(self, place: int, row: str) -> Value:
+        """Return the value of an attribute of an event, given source of its node."""
+        return self.kept_at(place, row)
+
+    def found(
+        self, keys: Sequence[Value], row: str, asks: Callable[[str, list[str]], list[str]], body: list[str]
+    ) -> list[str]:
+        """Return what is done with each event that has a key, oldest first.
+
+        Parameters
+        ----------
+        keys : sequence of Value
+            The values that its attributes must be equal to; all events are looked at where there are none.
+        row : str
+            The name of its node.
+        asks : callable
+            From source of how many there may be, and from what is done where there is no room for so many results, to
+            what asks for it.
+        body : list of str
+            What is done.
+        """
+        name = self._prefix
+        first, chain, size = f"{name}_head[{self._key}]", f"{name}_next", f"{name}_head_size[{self._key}]"
+        seek: list[str] = []
+        if keys:
+            number = self._whole.name()
+            seek = seeks(self._whole.arrays, f"{name}_k", self._index, self._words(keys), number)
+            null = either(*(value.null for value in keys))
+            if null:
+                seek = [f"{number} = -1", f"if not ({null}):", *indent(seek)]
+            seek = [*seek, f"{row} = {name}_first[{number}] if {number} >= 0 else -1"]
+            chain, size = f"{name}_link", f"{name}_size[{number}]"
+        else:
+            seek = [f"{row} = {first}"]
+        asking = asks(size, [f"{row} = -1"])
+        return [
+            *seek,
+            *([f"if {row} >= 0:", *indent(asking)] if asking else []),
+            f"while {row} >= 0:",
+            *indent([*body, f"{row} = {chain}[{row}]"]),
+        ]

@@ -1,0 +1,1 @@
+"""What is compiled: what the text of programs calls, and the compiler."""

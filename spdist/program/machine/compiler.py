@@ -1,0 +1,254 @@
+"""From the text of a program to machine code: a module in a cache, by the hash of all that it depends on.
+
+Compiling takes about a second and is done once for a text on a machine; loading takes some milliseconds. Without numba
+nothing here is called: `is_available` says so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import hashlib
+import importlib.util
+import logging
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from spdist.program.parts import Program
+
+__all__ = ["Compiled", "Compiling", "compile_after", "interpreted", "is_available"]
+
+log = logging.getLogger(__name__)
+
+#: A folder for compiled programs; by default the user's cache.
+_FOLDER = "SPDIST_PROGRAM_CACHE"
+#: How many events an app must have processed to be compiled.
+_AFTER = "SPDIST_COMPILE_AFTER"
+_EVENTS = 20_000
+#: What the text of programs calls.
+_CALLED = ("arithmetic", "calls", "days", "kernels", "shared", "sorting")
+
+
+def compile_after() -> int | None:
+    """Return how many events an app has processed when it is compiled, which takes some seconds of a core; None: never.
+
+    ``SPDIST_COMPILE_AFTER`` says it.
+    """
+    given = os.environ.get(_AFTER)
+    if given == "never":
+        return None
+    if given is not None and given.isdecimal():
+        return int(given)
+    if given is not None:
+        log.warning("%s is a number of events, or never; not %r", _AFTER, given)
+    return _EVENTS
+
+
+def is_available() -> bool:
+    """Tell whether programs can be compiled here."""
+    return importlib.util.find_spec("numba") is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A compiled program: its function, what expires events, the module of what both call, and how it calls Python."""
+
+    run: Any
+    expire: Any
+    kernels: Any
+    #: From a function of three whole numbers to what must be kept, and what ``run`` is given for it as ``callback``.
+    callback: Callable[[Callable[[int, int, int], int]], tuple[Any, Any]]
+
+
+def interpreted(program: Program) -> Compiled:
+    """Return a program whose text is executed by Python: for tests, which need many programs and few events."""
+    from spdist.program.machine import kernels
+
+    names: dict[str, Any] = {}
+    source = program.source.replace("@loop\n", "")
+    exec(compile(source, "<program>", "exec"), names)
+    names["called"] = lambda callback, *numbers: callback(*numbers)
+    return Compiled(names["run"], names["expire"], kernels, lambda function: (function, function))
+
+
+class Compiling:
+    """A program that is to be compiled, by a process of its own, or was before.
+
+    Parameters
+    ----------
+    program : Program
+        Its text.
+
+    State
+    -----
+    A file in the cache, and numba's files next to it.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._source = program.source
+        self._dtypes = [array.dtype for array in program.arrays.declared.values()]
+        self.file = _folder() / f"spdist_program_{_fingerprint(program.source)}.py"
+        self._begun = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._loading: threading.Thread | None = None
+        self._compiled: Compiled | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the program was compiled on this machine."""
+        return _mark(self.file).exists()
+
+    def start(self) -> None:
+        """Begin to compile, where that was neither done nor begun by this process."""
+        if self._begun or self.is_done:
+            return
+        self._begun = True
+        command = [sys.executable, "-m", "spdist.program.machine.compiler", str(self.file), *self._dtypes]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            _write(self.file, self._source)
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment)
+        except OSError as error:
+            log.warning("no program is compiled: %s; %s names another directory", error, _FOLDER)
+
+    def ready(self) -> Compiled | None:
+        """Return the compiled program; None while it is not there. It is loaded meanwhile, by a thread."""
+        if self._compiled is None and self._loading is None and self.is_done:
+            self._loading = threading.Thread(target=self._load, name="spdist-program", daemon=True)
+            self._loading.start()
+        if self._process is not None:
+            self._process.poll()  # it must not stay a zombie
+        return self._compiled
+
+    def wait(self) -> Compiled:
+        """Compile, load, and return the program.
+
+        Raises
+        ------
+        RuntimeError
+            It cannot be compiled.
+        """
+        self.start()
+        if self._process is not None:
+            self._process.wait()
+        if self.is_done:
+            self._load()
+        if self._compiled is None:
+            raise RuntimeError(f"{self.file} cannot be compiled")
+        return self._compiled
+
+    def _load(self) -> None:
+        try:
+            self._compiled = _load(self.file, self._dtypes)
+        except Exception:  # another version of numba, a damaged cache: the operators go on
+            log.exception("the compiled program %s cannot be loaded", self.file)
+
+
+def _folder() -> Path:
+    given = os.environ.get(_FOLDER)
+    if given:
+        return Path(given)
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "spdist" / "programs"
+
+
+def _mark(file: Path) -> Path:
+    """Return the file that says that a program was compiled."""
+    return file.with_suffix(".compiled")
+
+
+def _fingerprint(source: str) -> str:
+    """Return the hash of all that machine code depends on; numba is not imported for it."""
+    kernels = b"".join(Path(__file__).with_name(f"{name}.py").read_bytes() for name in _CALLED)
+    versions = [metadata.version(name) for name in ("numba", "llvmlite", "numpy")]
+    machine = repr((platform.machine(), _processor(), sys.version, versions))
+    return hashlib.sha256(b"\0".join((source.encode(), kernels, machine.encode()))).hexdigest()[:32]
+
+
+def _processor() -> str:
+    """Return what the processor is and can, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    return "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file that others may read or write at the same time; an old one is kept, as numba looks at its time."""
+    if file.exists():
+        return
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+        opened.write(text)
+    try:
+        os.link(name, file)
+    except FileExistsError:
+        pass
+    finally:
+        os.unlink(name)
+
+
+def _load(file: Path, dtypes: list[str]) -> Compiled:
+    """Return a program, compiled for arrays of these types."""
+    import numba
+    from numba.core.dispatcher import Dispatcher
+
+    from spdist.program.machine import kernels
+
+    module = _module(file)
+    types = [getattr(numba.types, dtype) for dtype in dtypes]
+    arrays = tuple(numba.types.Array(one, 1, "C") for one in types)
+    whole = numba.types.Array(numba.int64, 1, "C")
+    module.run.compile((whole, whole, whole, whole, numba.int64, numba.int64, numba.int64, *arrays))
+    if isinstance(module.expire, Dispatcher):  # else it does nothing
+        module.expire.compile((numba.int64, *arrays))
+    return Compiled(module.run, module.expire, kernels, _callback)
+
+
+def _callback(function: Callable[[int, int, int], int]) -> tuple[Any, Any]:
+    """Return a function for compiled code, and its address."""
+    made = ctypes.CFUNCTYPE(*(ctypes.c_int64,) * 4)(function)
+    return made, ctypes.cast(made, ctypes.c_void_p).value
+
+
+def _module(file: Path) -> ModuleType:
+    """Import a program as a module of its own, which numba needs to find its cache."""
+    name = file.stem
+    known = sys.modules.get(name)
+    if known is not None:
+        return known
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def main(arguments: list[str]) -> None:
+    """Compile a program: its file, then the dtypes of its arrays. One process does, however many are asked to."""
+    file = Path(arguments[0])
+    os.nice(10)  # what runs goes first
+    with file.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        _load(file, arguments[1:])
+        _mark(file).touch()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,120 @@
+"""The table of texts (`spdist.program.running.texts`), compiled; only imported where there is numba.
+
+A text is read eight bytes at a time, and its bytes are only compared where it is longer than seven: the hash of a
+shorter one, with its length, is a permutation of what it consists of.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from spdist.program.machine.arithmetic import loop
+
+__all__ = ["number_texts", "refill_texts"]
+
+_WORD = 8
+
+
+@intrinsic
+def _eight_bytes(_typing: Any, data: Any, place: Any) -> Any:
+    """Return eight bytes of an array, the first one lowest; a loop over bytes costs three times as much."""
+
+    def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        array = context.make_array(data)(context, builder, arguments[0])
+        bytes_there = builder.gep(array.data, [arguments[1]])
+        word = builder.load(builder.bitcast(bytes_there, ir.IntType(64).as_pointer()), align=1)
+        return word if sys.byteorder == "little" else builder.bswap(word)
+
+    return types.uint64(data, place), code
+
+
+#: As it is called, without what numba gives it.
+_word_at: Any = _eight_bytes
+
+
+# All of this stands in one function: one that is given arrays costs as much as the look-up.
+@loop
+def number_texts(begins, data, slots, starts, arena, hashes, meta, numbers):  # type: ignore[no-untyped-def]
+    """Write the number of each text into `numbers`; new texts get one.
+
+    Parameters
+    ----------
+    begins, data : array
+        Arrow's offsets and bytes.
+    slots, starts, arena, hashes, meta
+        The table: as that of keys, with the bytes of each number in ``arena[starts[n]:starts[n + 1]]`` and its hash;
+        ``meta`` is the number of texts and the seed.
+    numbers : array
+        One for each text.
+
+    Returns
+    -------
+    int
+        How many texts have their number: fewer than asked for where there is no room for the next one.
+    """
+    mask, seed, size = len(slots) - 1, numpy.uint64(meta[1]), len(data)
+    for row in range(len(numbers)):
+        begin, end = numpy.int64(begins[row]), numpy.int64(begins[row + 1])
+        length, place, mixed = end - begin, begin, seed
+        while place + _WORD <= end:
+            mixed = (mixed ^ _word_at(data, place)) * numpy.uint64(0xD6E8FEB86659FD93)
+            mixed ^= mixed >> numpy.uint64(32)
+            place += _WORD
+        if place + _WORD <= size:
+            bits = numpy.uint64(8 * (end - place))
+            word = _word_at(data, place) & ((numpy.uint64(1) << bits) - numpy.uint64(1))
+        else:
+            word = numpy.uint64(0)
+            for before in range(end - 1, place - 1, -1):
+                word = word << numpy.uint64(8) | numpy.uint64(data[before])
+        mixed = (mixed ^ word ^ (numpy.uint64(length) << numpy.uint64(56))) * numpy.uint64(0xD6E8FEB86659FD93)
+        mixed ^= mixed >> numpy.uint64(32)
+        mixed *= numpy.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> numpy.uint64(29)
+        slot = numpy.int64(mixed & numpy.uint64(mask))
+        number = numpy.int64(-1)
+        while slots[slot] >= 0:
+            there = slots[slot]
+            at = starts[there]
+            if hashes[there] == mixed and starts[there + 1] - at == length:
+                same, compared = True, length if length < _WORD else 0
+                while same and compared + _WORD <= length:
+                    same = _word_at(arena, at + compared) == _word_at(data, begin + compared)
+                    compared += _WORD
+                while same and compared < length:
+                    same = arena[at + compared] == data[begin + compared]
+                    compared += 1
+                if same:
+                    number = there
+                    break
+            slot = (slot + 1) & mask
+        if number < 0:
+            number = meta[0]
+            if number + 1 >= len(starts) or 2 * (number + 1) > len(slots) or starts[number] + length > len(arena):
+                return row
+            at = starts[number]
+            for copied in range(length):
+                arena[at + copied] = data[begin + copied]
+            starts[number + 1] = at + length
+            hashes[number] = mixed
+            slots[slot] = number
+            meta[0] += 1
+        numbers[row] = number
+    return len(numbers)
+
+
+@loop
+def refill_texts(slots, hashes, count):  # type: ignore[no-untyped-def]
+    """Put all texts into a larger table, which is empty."""
+    mask = len(slots) - 1
+    for number in range(count):
+        slot = numpy.int64(hashes[number] & numpy.uint64(mask))
+        while slots[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = number

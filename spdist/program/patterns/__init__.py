@@ -1,0 +1,1 @@
+"""Patterns and sequences in the text of a program."""

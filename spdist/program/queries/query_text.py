@@ -1,0 +1,309 @@
+"""The block of one query in a program: filters, window, totals, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from spdist.language import ast
+from spdist.language.checking.scope import Scope
+from spdist.language.types import Type
+from spdist.program.arrays import FAILURES
+from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
+from spdist.program.parts import Block, Event, QueryText, Whole, indent
+from spdist.program.queries.batch_groups import BatchGroups
+from spdist.program.queries.result_text import ResultWriter
+from spdist.program.shape import Batched, Looked, Read, Sessions, Sliding
+from spdist.program.tables.lookup_text import LookupText
+from spdist.program.tables.member_text import contained
+from spdist.program.text_functions import FAILED, NULL, argument_of
+from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
+from spdist.program.windows.delay_text import DelayWriter
+from spdist.program.windows.external_text import ExternalBatchWriter, ExternalWriter
+from spdist.program.windows.period_text import PeriodWriter
+from spdist.program.windows.session_text import SessionWriter
+from spdist.program.windows.sorted_text import SortedWriter
+from spdist.program.windows.text import WindowWriter
+from spdist.program.windows.unique_text import (
+    UniqueBatchWriter,
+    UniqueExternalWriter,
+    UniqueLengthWriter,
+    UniquePeriodWriter,
+    UniqueTimeWriter,
+    UniqueWriter,
+)
+
+__all__ = ["QueryWriter"]
+
+
+class QueryWriter:
+    """Writes the block of one query.
+
+    Parameters
+    ----------
+    whole : Whole
+        The text.
+    query : QueryText
+        The query; it is told what the block has.
+    block : Block
+        The events that it reads.
+    key : str
+        Source of the number of the partition's key; empty outside of partitions.
+    """
+
+    def __init__(self, whole: Whole, query: QueryText, block: Block, key: str) -> None:
+        self._whole = whole
+        self._query = query
+        self._read = query.read
+        self._block = block
+        self._key = key
+        self._event = whole.name()
+        self._failed = whole.name()
+        query.failed = ""
+        self._groups = BatchGroups(whole.arrays, query, key or "0", whole.name(), self._writer)
+        self._lookup = LookupText(whole, query.read) if isinstance(query.read, Looked) else None
+        self._window: WindowWriter | None = None
+        if isinstance(query.read.window, Sliding) and not query.read.waits:
+            make = SortedWriter if query.read.window.orders else WindowWriter
+            make = SessionWriter if isinstance(query.read.window, Sessions) else make
+            make = ExternalWriter if query.read.window.time is not None else make
+            make = _unique_writer(query.read.window) if query.read.window.unique is not None else make
+            self._window = make(whole, query, query.read.window, key or "0", self._groups)
+            if isinstance(self._window, UniqueWriter):
+                self._window.asked = self._key_writer
+
+    def lines(self) -> list[str]:
+        """Return the block, with those of its readers."""
+        groups, window, results = self._groups, self._window, self._results()
+        if self._read.window is not None and window is None:
+            batch = self._batch(results)
+            if isinstance(batch, PeriodWriter | ChunkWriter):
+                return batch.block(self._entering, self._loop)
+            loop = self._loop(batch.takes(self._entering))
+            if not isinstance(batch, DelayWriter):
+                return loop
+            return results.hands_over([*groups.before(), *loop, *groups.forgets()])
+        body: list[str] = []
+        leaving = [] if window is None else results.of(self._leaving(), leaves=True)
+        if window is not None:
+            body += window.enters(self._attribute, self._timestamp, leaving)
+        body += groups.finds(self._attribute)
+        if window is not None:
+            body += window.remembers()
+        body += [*groups.enters(self._event_writer), *results.of(self._entering)]
+        if window is not None:
+            body += window.pushes_out(leaving)
+        if self._lookup is not None:
+            body = self._lookup.lines(self._event_writer, body)
+        # What stands before the loop is known when the loop is.
+        loop = self._loses(results.count, self._loop(body))
+        return results.hands_over([*groups.before(), *loop, *groups.forgets()])
+
+    def _loop(self, body: list[str]) -> list[str]:
+        """Return the loop over the events that meet the conditions in front of the window."""
+        guard = self._block.guard
+        body = [*([f"if not ({guard.format(self._event)}):", "    continue"] if guard else []), *self._filters(), *body]
+        return [f"for {self._event} in range({self._block.begin}, {self._block.end}):", *indent(body or ["pass"])]
+
+    def _results(self, silent: bool = False) -> ResultWriter:
+        made = ResultWriter(self._whole, self._query, self._block, self._key, self._groups, self._writer, silent)
+        if isinstance(self._read, Read) and self._lookup is None:
+            made.text_function = self._text_function
+        return made
+
+    def _batch(self, results: ResultWriter) -> BatchWriter:
+        """Return what writes a window that has results for events later than they come."""
+        window = self._read.window
+        given = self._whole, self._query, self._key or "0", self._groups, self._writer, results
+        make = (
+            ChunkWriter
+            if isinstance(window, Batched) and window.chunked
+            else BatchWriter
+            if window is None or not window.span
+            else ExternalBatchWriter
+            if window.time is not None
+            else PeriodWriter
+            if isinstance(window, Batched)
+            else DelayWriter
+        )
+        if isinstance(window, Batched) and window.unique is not None:
+            timed = UniqueExternalWriter if window.time is not None else UniquePeriodWriter
+            unique = (timed if window.span else UniqueBatchWriter)(*given)
+            unique.asked = self._key_writer
+            return unique
+        return make(*given)
+
+    def timers(self) -> list[list[str]]:
+        """Return, for each operator with a timer, what is done when that of a key is due."""
+        return [self._wakes()]
+
+    def _wakes(self) -> list[str]:
+        results = self._results(silent=not (self._read.waits or self._read.puts_out_expired))
+        if self._window is not None:
+            return self._window.wakes(results, results.of(self._leaving(), leaves=True))
+        batch = self._batch(results)
+        assert isinstance(batch, PeriodWriter | DelayWriter)
+        return batch.wakes()
+
+    def expires(self) -> list[str]:
+        """Return what lets events leave the window by time, while none comes."""
+        kept = self._read.window
+        if self._window is None or not kept or not kept.span or kept.time is not None or self._read.timed:
+            return []
+        lines = self._window.leaves([])
+        if self._key:
+            lines = [f"for {self._key} in range(len({self._query.name}_head)):", *indent(lines)]
+        return [*self._groups.before(), *lines, *self._groups.forgets()]
+
+    # What is read.
+
+    @property
+    def _timestamp(self) -> str:
+        return f"{self._block.timestamp}[{self._event}]"
+
+    @property
+    def _entering(self) -> Event:
+        """The event that comes."""
+        source = self._block.source
+        place = f"{source}[{self._event}]" if source else self._event
+        return Event(self._attribute, self._timestamp, self._groups.number, place)
+
+    def _leaving(self) -> Event:
+        """Return the event that leaves the window."""
+        assert self._window is not None
+        return Event(self._window.kept, self._window.left_at, "gone")
+
+    def _writer(
+        self, read: Callable[[int], Value], timestamp: str, group: str = "", scope: Scope | None = None
+    ) -> TypedWriter:
+        """Return a writer of expressions.
+
+        Parameters
+        ----------
+        read : callable
+            Reads an attribute.
+        timestamp, group : str
+            Source of the timestamp, and of the group whose totals they may name.
+        scope : Scope, optional
+            What names mean, where that is not what the query's do.
+        """
+
+        def variable(named: ast.Variable) -> Value:
+            return read(self._query.resolved(named) if scope is None else scope.resolve(named).attribute)
+
+        def aggregate(call: ast.FunctionCall) -> Value | None:
+            return self._groups.value(call, group)
+
+        named = self._whole.name, self._whole.text_number
+        writer = TypedWriter(variable, timestamp, *named, aggregate, self._missing)
+        if isinstance(self._read, Read) and self._lookup is None:
+            writer.text_function = partial(self._text_function, read)
+            writer.contains = partial(self._contains, writer)
+        writer.failing = (f"{self._failed} = True", "break") if self._can_lose else ()
+        return writer
+
+    def _contains(self, writer: TypedWriter, node: ast.In) -> Value:
+        """Return whether a table has a row that meets a condition."""
+        table = self._whole.table(node.table)
+        if table is None:
+            raise NotTyped(f"the table '{node.table}'", node.span)
+        return contained(self._whole, table, self._read.checked.scope, writer, node)
+
+    def _missing(self, node: ast.IsNullEvent) -> str:
+        """Return source of whether a stream has no event."""
+        return "False" if self._lookup is None else self._lookup.missing(node)
+
+    def _text_function(
+        self,
+        read: Callable[[int], Value],
+        call: ast.FunctionCall,
+        place: int | None = None,
+        scope: Scope | None = None,
+        own: int | None = None,
+    ) -> Value | None:
+        """Return the value of a function of one text of an event; None where a call is none.
+
+        Parameters
+        ----------
+        read : callable
+            From an attribute's place to its value in the event.
+        call : FunctionCall
+            The call.
+        place, scope, own : int, Scope, int, optional
+            Of the attribute that it names, what names mean, and its place in the block; else those of the query.
+        """
+        named, loses = argument_of(call), self._can_lose and place is None
+        if place is None and named is not None:
+            place = self._query.resolved(named)
+        if place is None or self._read.types[place] is not Type.STRING:
+            return None
+        found = self._whole.known_function(call)
+        if self._block.stream:  # else it is known by the blocks from which the events come
+            origin = self._block.origins[place if own is None else own]
+            if origin is None:
+                return None
+            found = self._whole.text_function(call, scope or self._read.checked.scope, origin, not loses)
+        if found is None:
+            return None
+        if self._read.window is not None and read != self._attribute:
+            found.held.add((self._query.name, place))
+        text = read(place)
+        known = f"{found.name}_s[0 if {text.null} else {text.text} + 1]"
+        fails = f"{known} == {FAILED}" if loses else ""
+        return Value(known.replace("_s[", "_v[", 1), f"{known} == {NULL}", found.type, fails=fails)
+
+    @property
+    def _can_lose(self) -> bool:
+        """Whether an event that a function fails on is lost in the loop: with all of its chunk, and nothing is kept."""
+        groups, limit = self._groups, self._read.checked.query.rate
+        plain = self._read.window is None and self._query.keyed is None and limit is None
+        kept = groups.aggregated or bool(groups.conditions) or self._lookup is not None
+        return plain and not kept and not self._block.source and self._whole.can_lose(self._block.stream)
+
+    def _loses(self, count: str, loop: list[str]) -> list[str]:
+        """Return the loop over events with what is done where it has lost them."""
+        failed = self._failed
+        if not any(line.strip() == f"{failed} = True" for line in loop):
+            return loop
+        self._query.failed = failed
+        self._whole.count(f"lost {FAILURES}", self._block.most)
+        counted = self._whole.arrays.declare(FAILURES, NUMBER, "1")
+        stored = {"cause": self._whole.cause, "query": str(self._read.number)}
+        stores = [
+            f"{self._whole.arrays.declare(f'failed_{name}', NUMBER, f'lost {FAILURES}')}[k] = {text}"
+            for name, text in stored.items()
+        ]
+        lost = [f"{count} = 0", f"k = {counted}[0]", *stores, f"{counted}[0] = k + 1"]
+        return [f"{failed} = False", *loop, f"if {failed}:", *indent(lost)]
+
+    def _event_writer(self, scope: Scope | None = None) -> TypedWriter:
+        """Return a writer of expressions over the event that enters; see `_writer`."""
+        return self._writer(self._attribute, self._timestamp, self._groups.number, scope)
+
+    def _key_writer(self, scope: Scope | None = None) -> TypedWriter:
+        """Return a writer of expressions over the event that enters, which may look at functions of its texts."""
+        writer = self._event_writer(scope)
+        if self._lookup is None:
+            writer.text_function = partial(self._text_function, self._attribute)
+        return writer
+
+    def _attribute(self, place: int) -> Value:
+        block = self._block
+        if self._lookup is not None and place >= len(block.types):
+            return self._lookup.value(place - len(block.types))
+        values, nulls = self._whole.attribute(block.owner, place, block.types[place], block.room)
+        return Value(f"{values}[{self._event}]", f"{nulls}[{self._event}] != 0", block.types[place])
+
+    def _filters(self) -> list[str]:
+        lines: list[str] = []
+        assert isinstance(self._read, Read)
+        for condition in self._read.filters:
+            writer = self._key_writer(self._read.filtered)
+            test = writer.condition(condition)
+            lines += [*writer.lines, f"if not ({test}):", "    continue"]
+        return lines
+
+
+def _unique_writer(window: Sliding) -> type[UniqueWriter]:
+    """Return what writes a window that has one event of each key."""
+    return UniqueTimeWriter if window.span else UniqueLengthWriter if window.length else UniqueWriter

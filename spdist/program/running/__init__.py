@@ -1,0 +1,1 @@
+"""A program at work: its arrays, texts and calls of operators."""

@@ -1,0 +1,221 @@
+"""The arrays of a program at work: they grow in front of a call by as much as it can use at most."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import numpy
+
+from spdist.program.arrays import Array, filled
+from spdist.program.machine.compiler import Compiled
+from spdist.program.parts import EACH, Most, Program, asked
+from spdist.program.running.reserve import Reserve
+
+__all__ = ["Rooms"]
+
+_LEAST = 16
+_ONE = Most({EACH: 1})
+#: So much is allowed at a time to those who ask while the loop runs; twice as much as before, up to this.
+_ALLOWED, _MOST_ALLOWED = 1 << 8, 1 << 16
+
+
+class Rooms:
+    """The arrays of a program.
+
+    Parameters
+    ----------
+    program : Program
+        Its text.
+    compiled : Compiled
+        Its code.
+    steady : bool
+        Whether arrays stay where they are when they grow: somebody looks at them meanwhile. So they do where the loop
+        asks for room.
+
+    State
+    -----
+    `arrays`: what the text declares, by name.
+    """
+
+    def __init__(self, program: Program, compiled: Compiled, steady: bool = False) -> None:
+        self.program = program
+        self.compiled = compiled
+        self._rooms: dict[str, int] = {}
+        self.arrays: dict[str, Any] = {}
+        steady = steady or bool(program.arrays.asking)
+        self._reserve = Reserve(len(program.arrays.declared)) if steady else None
+        #: The allowances of those who ask for room, by what `Most` has them under; how much each was allowed last.
+        self._allowances = {asked(name): f"{name}_allowed" for name in program.arrays.asking}
+        self._allowed = dict.fromkeys(program.arrays.asking, _ALLOWED)
+        #: Whether the loop runs; how many events it was given; who asks it for room, and what stands in its buffers.
+        self.within = False
+        self._events = 0
+        self._asker: tuple[str, int] = "", 0
+        #: What the arrays that stay where they are are parts of.
+        self._whole: dict[str, Any] = {}
+        for name, array in program.arrays.declared.items():
+            self.arrays[name] = self._first(array)
+        for name in program.arrays.free_lists:
+            self.arrays[name][0] = -1
+        for name in program.arrays.tables:
+            self.arrays[f"{name}_meta"][:] = (0, -1, 0, secrets.randbits(62), 2 * _LEAST - 1)
+        self._parameters = self._given()
+        #: So many events may come before somebody must look whether there is room; -1: that must be done first.
+        self._spare = -1
+        self._most = program.most
+        self._pools = {
+            query.name: [f"{query.name}_free", *(f"{a.prefix}_free" for a in query.aggregates if a.form.candidates)]
+            for query in program.parts
+        }
+        self._pools |= {f"{query.name}_l": [f"{query.name}_l_free"] for query in program.queries if query.holds_back}
+        self._pairs = {
+            query.name: [f"{a.prefix}_d_meta" for a in query.aggregates if a.form.pairs] for query in program.queries
+        }
+        for adds in filter(None, (one.adds for one in program.shape.adding)):
+            self._pairs[adds.name] = [f"{table}_meta" for table in adds.sets.values()]
+
+    def _first(self, array: Array) -> Any:
+        if array.room.isdigit():
+            return filled(array, int(array.room))
+        places = 2 * _LEAST if array.room == "slots" else self._rooms.setdefault(array.room, _LEAST)
+        return filled(array, places) if self._reserve is None else self._set(array, 0, places)
+
+    def _set(self, array: Array, used: int, places: int) -> Any:
+        """Return an array that stays where it is with so many places, of which some are used."""
+        assert self._reserve is not None
+        whole = self._whole.get(array.name)
+        if whole is None:
+            whole = self._whole[array.name] = self._reserve.array(array.dtype)
+        if places * array.width > len(whole):
+            raise MemoryError(f"an app has more than {len(whole)} entries in one of its parts")
+        whole[used * array.width : places * array.width] = float(array.fill)
+        return whole[: places * array.width]
+
+    def _given(self) -> tuple[Any, ...]:
+        """Return what the text is given: it looks at no length, and others may make arrays longer meanwhile."""
+        return tuple(self._whole.get(name, array) for name, array in self.arrays.items())
+
+    def make_room(self, count: int) -> None:
+        """Make room for so many events; where the loop runs, what it may use of it for its own ones stays there."""
+        if not self.within:
+            self._events = count
+        elif count > self._spare:
+            self._spare = -1
+            count += self._events
+        if count > self._spare:
+            begun = {room: (self._begun(room), self._most.get(room, _ONE)[EACH]) for room in self._rooms}
+            for room, (used, each) in begun.items():
+                if used + count * each > self._rooms[room]:
+                    self._grow(room, used + count * each)
+            # What windows hold now is put out once, whichever call it is.
+            self._spare = min((self._rooms[room] - used) // max(1, each) for room, (used, each) in begun.items())
+        self._spare -= count
+
+    def _begun(self, room: str) -> int:
+        """Return how many places of a room are used, or will be by what windows hold, and by what was allowed."""
+        most = self._most.get(room, _ONE)
+        return self._used(room) + sum(n * self._unit(unit) for unit, n in most.items() if unit != EACH)
+
+    def _unit(self, unit: str) -> int:
+        """Return how much there is of what `Most` counts in."""
+        allowance = self._allowances.get(unit)
+        return self._used(f"nodes {unit}") if allowance is None else max(0, int(self.arrays[allowance][0]))
+
+    def ask(self, name: str, more: int, count: int) -> None:
+        """Make room while the loop runs, for what follows from so many results; the loop knows how many are there.
+
+        Parameters
+        ----------
+        name : str
+            Who asks.
+        more, count : int
+            How many results may come now, and how many stand in its buffers.
+
+        Raises
+        ------
+        MemoryError
+            There is no more.
+        """
+        allowed = max(more, self._allowed[name])
+        self._allowed[name] = min(2 * allowed, _MOST_ALLOWED)
+        self.arrays[f"{name}_allowed"][0] = allowed
+        self._asker = f"chunk {name}", count
+        for room, places in list(self._rooms.items()):
+            needed = self._begun(room) + self._events * self._most.get(room, _ONE)[EACH]
+            if needed > places:
+                self._grow(room, needed)
+        # What may come now is taken off.
+        self.arrays[f"{name}_allowed"][0] = allowed - more
+        self._asker = "", 0
+        self._spare = -1
+
+    def _used(self, room: str) -> int:
+        """Return how many places of a room are, or were, used; of those that begin anew with each call none."""
+        kind, _, owner = room.partition(" ")
+        if room == self._asker[0]:
+            return self._asker[1]
+        if self.within and kind == "output":
+            return self._count(int(owner))
+        if kind == "nodes":
+            return max((int(self.arrays[name][1]) for name in self._pools[owner] if name in self.arrays), default=0)
+        if kind == "dues":  # one may be asked for before another one is done
+            return int(self.arrays[f"{owner}_due_free"][1]) + 1
+        if kind == "rows":
+            return int(self.arrays[f"{owner}_free"][1])
+        if kind == "timers":
+            return int(self.arrays["timers"][0]) + 1
+        if kind == "ends":
+            return int(self.arrays[f"{owner}_ends"][0]) + 1
+        if kind == "pairs":
+            return max(int(self.arrays[name][0]) for name in self._pairs[owner])
+        if kind in ("groups", "keys"):
+            name = f"{owner}_k_meta" if kind == "groups" else f"p{owner}_meta"
+            return int(self.arrays[name][0]) if name in self.arrays else 0  # nobody reads what the query puts out
+        return 0
+
+    def _count(self, output: int) -> int:
+        """Return how many events the loop has put out to a stream."""
+        name = f"h{output}_count"
+        return int(self.arrays[name][0]) if name in self.arrays else 0
+
+    def reserve(self, room: str, more: int) -> None:
+        """Let a room have so many places more than are used."""
+        if room not in self._rooms:
+            return
+        used = self._used(room)
+        if used + more > self._rooms[room]:
+            self._grow(room, used + more)
+        self._spare = -1
+
+    def _grow(self, room: str, needed: int) -> None:
+        """Let a room have at least so many places, and let what is in it stay."""
+        places = max(2 * self._rooms[room], 1 << (needed - 1).bit_length())
+        for name, array in self.program.arrays.declared.items():
+            if array.room == room:
+                if self._reserve is not None:
+                    self.arrays[name] = self._set(array, self._rooms[room], places)
+                else:
+                    more = filled(array, places - self._rooms[room])
+                    self.arrays[name] = numpy.concatenate([self.arrays[name], more])
+        self._rooms[room] = places
+        for table in self.program.arrays.tables.values():
+            if table.room == room:
+                self.refill(table.name)
+        self._parameters = self._given()
+
+    def refill(self, name: str) -> None:
+        """Put the keys of a table where their hashes say: there are more slots, or the keys have changed."""
+        table, arrays = self.program.arrays.tables[name], self.arrays
+        fresh = numpy.full(2 * self._rooms[table.room], -1, numpy.int64)
+        keys, seed = arrays[f"{name}_keys"], arrays[f"{name}_meta"][3]
+        self.compiled.kernels.refill(arrays[f"{name}_slots"], fresh, keys, table.width, seed)
+        arrays[f"{name}_meta"][4] = len(fresh) - 1
+        whole = self._whole.get(f"{name}_slots")
+        if whole is not None:
+            if len(fresh) > len(whole):
+                raise MemoryError(f"an app has more than {len(whole) // 2} keys in one of its parts")
+            whole[: len(fresh)] = fresh
+            fresh = whole[: len(fresh)]
+        arrays[f"{name}_slots"] = fresh
+        self._parameters = self._given()

@@ -1,0 +1,357 @@
+"""A program at work: columns in, columns out, and arrays that grow in between."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import numpy
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spdist.language.types import Type
+from spdist.mapping.read_rows import PYTHON, ReadRows
+from spdist.operators.base import Arrival, Row
+from spdist.operators.core.junction import NO_TIMER, StreamPart
+from spdist.program.arrays import ASKS, FAILURES
+from spdist.program.machine.compiler import Compiled
+from spdist.program.parts import Program
+from spdist.program.running.text_rooms import TextRooms
+from spdist.program.tables.text import REFUSED
+from spdist.program.windows.shape import FAR
+
+__all__ = ["NOT_TYPED", "PutOut", "Running"]
+
+log = logging.getLogger(__name__)
+
+#: Why events cannot be taken, mostly.
+NOT_TYPED = "a value is not of its type"
+#: Or because of a window that has its time from them.
+TOO_FAR = "a time near the limits of a long"
+#: A stream, and the events of a chunk that is put out to it.
+Chunk = tuple[str, list[Arrival]]
+
+
+@dataclass(frozen=True, slots=True)
+class PutOut:
+    """What is put out to one stream.
+
+    Parameters
+    ----------
+    rows : Sequence of tuple
+        The events.
+    bounds : numpy.ndarray
+        Where each chunk begins, and where the last one ends.
+    causes : numpy.ndarray
+        The rank of the event that has caused each chunk, or before which a timer has.
+    numbers : numpy.ndarray
+        Which of all that its cause puts out, to any stream, each row is; of timers since the call and at that time.
+    stamps : numpy.ndarray
+        The timestamps, ms.
+    times : numpy.ndarray, optional
+        Where timers can put something out: when one has put out each chunk, ms; `NO_TIMER` where an event has.
+    """
+
+    rows: Sequence[Row]
+    bounds: Any
+    causes: Any
+    numbers: Any
+    stamps: Any
+    times: Any = None
+
+
+class Running(TextRooms):
+    """A program with its state.
+
+    Parameters
+    ----------
+    program : Program
+        Its text.
+    compiled : Compiled
+        Its code.
+    steady : bool
+        See `Rooms`.
+
+    State
+    -----
+    The arrays, and the texts that they have by number (`TextRooms`).
+    """
+
+    def __init__(self, program: Program, compiled: Compiled, steady: bool = False) -> None:
+        super().__init__(program, compiled, steady)
+        #: Of the streams that are put out, how many events are; there is none of one that no query can reach.
+        self._counts = [name for n, _ in enumerate(program.outputs) if (name := f"h{n}_count") in self.arrays]
+        shown = {origin for origins in program.outputs.values() for origin in origins if origin is not None}
+        self._wanted = {
+            s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs
+        }
+        self._known, self._timed = program.known, program.shape.times
+        self._types = {s: tuple(program.shape.schemas[s].types) for s in program.inputs}
+        infos = ((id, self.arrays.get(f"{table.name}_info")) for id, table in program.shape.tables.items())
+        #: What is known of each table as a whole, by its name.
+        self._tables = [(id, info) for id, info in infos if info is not None]
+        #: What is raised when the loop has ended; until then nothing is called any more.
+        self._broken: BaseException | None = None
+        #: What the text calls (`spdist.program.machine.shared`), where it calls something.
+        self._kept: Any = None
+        self._callback: Any = 0
+        if program.calls:
+            self._kept, self._callback = compiled.callback(self._called)
+
+    def take(self, parts: Mapping[str, StreamPart], now: int) -> dict[str, PutOut] | None:
+        """Take events, and return what is put out, by stream; None where a value is not of its type.
+
+        Parameters
+        ----------
+        parts : mapping of str to StreamPart
+            The events, by stream; of other streams than the sources of the program there are none.
+        now : int
+            The clock before them, ms.
+        """
+        columns: dict[str, ReadRows] = {}
+        self.refused = NOT_TYPED
+        for stream, part in parts.items():
+            read = ReadRows.of(part.rows, self._types[stream], self._wanted[stream])
+            if read is None or any(read.column(place)[0].null_count for place in self._known.get(stream, ())):
+                return None
+            if any(_is_far(read.column(place)[0]) for place in self._timed.get(stream, ())):
+                self.refused = TOO_FAR
+                return None
+            columns[stream] = read
+        begins, ends, at, which = _chunks(self.program.shape.sources, parts)
+        self.make_room(sum(len(one) for one in columns.values()))
+        for number, stream in enumerate(self.program.shape.sources):
+            if stream in columns:
+                part = parts[stream]
+                self._fill(number, stream, columns[stream], part.times if part.stamps is None else part.stamps)
+        if not all(self._computed(stream, len(rows)) for stream, rows in columns.items()):
+            return None
+        self._run(begins, ends, at, which, now, fires=True)
+        return {
+            stream: put
+            for number, stream in enumerate(self.program.outputs)
+            if (put := self._put_out(number, stream, columns)) is not None
+        }
+
+    def take_chunk(self, stream: str, arrivals: Sequence[Arrival], now: int, until: int) -> list[Chunk] | None:
+        """Take the events of one small chunk, with the clock at `now`; as `take`, without columns and timers.
+
+        Parameters
+        ----------
+        stream : str
+            Their stream.
+        arrivals : Sequence of (int, tuple)
+            The events.
+        now, until : int
+            The clock, and until when timers have fired, ms.
+
+        Returns
+        -------
+        list of (str, list of (int, tuple))
+            The chunks that are put out, in order: their stream, timestamps and rows.
+        """
+        count, number = len(arrivals), list(self.program.inputs).index(stream)
+        self.make_room(count)
+        self.refused = NOT_TYPED
+        try:
+            if not self._fill_chunk(number, stream, arrivals) or not self._computed(stream, count):
+                return None
+        except (UnicodeEncodeError, OverflowError):  # half a character, or too large
+            return None
+        timers_until = self.arrays.get("timers_until")
+        if timers_until is not None:
+            timers_until[0] = max(timers_until[0], until)
+        one = numpy.zeros(1, numpy.int64)
+        self._run(one, numpy.array([count]), numpy.array([now]), numpy.array([number]), now, fires=False)
+        return [(target, rows) for _, target, rows in self._chunks(arrivals)]
+
+    def advance(self, to_ms: int, now: int) -> list[tuple[int, str, list[Arrival]]]:
+        """Let time pass from `now` until `to_ms`, and return the chunks that timers put out, each behind its time."""
+        self.make_room(0)
+        none = numpy.zeros(1, numpy.int64)
+        self._run(none, none, numpy.array([to_ms]), numpy.array([-1]), now, fires=True)
+        return self._chunks(())
+
+    @property
+    def next_due(self) -> int | None:
+        """When the next timer is due, ms; None where none is."""
+        timers = self.arrays.get("timers")
+        return int(timers[3]) if timers is not None and timers[0] else None
+
+    def _chunks(self, arrivals: Sequence[Arrival]) -> list[tuple[int, str, list[Arrival]]]:
+        """Return the chunks that were put out, in order: the time where a timer has, stream, timestamps and rows."""
+        chunks = sorted(self._made_chunks(arrivals), key=itemgetter(0, 1))
+        return [(time, target, rows) for time, _, target, rows in chunks]
+
+    def _made_chunks(self, arrivals: Sequence[Arrival]) -> list[tuple[int, int, str, list[Arrival]]]:
+        """Return the chunks that were put out, with the number of their first event."""
+        arrays, chunks = self.arrays, []
+        for output, target in enumerate(self.program.outputs):
+            owner = f"h{output}"
+            times = arrays.get(f"{owner}_at")
+            for place in range(self._count(output)):
+                if arrays[f"{owner}_first"][place]:
+                    time = NO_TIMER if times is None else int(times[place])
+                    chunks.append((time, int(arrays[f"{owner}_number"][place]), target, list[Arrival]()))
+                row = self._row(output, target, place, arrivals)
+                chunks[-1][3].append((int(arrays[f"{owner}_ts"][place]), row))
+        return chunks
+
+    def _fill_chunk(self, number: int, stream: str, arrivals: Sequence[Arrival]) -> bool:
+        """Let events be the input; tells whether all values are of their types."""
+        arrays, types, timed = self.arrays, self._types[stream], self._timed.get(stream, ())
+        for place, (timestamp, _) in enumerate(arrivals):
+            arrays[f"i{number}_ts"][place] = timestamp
+        for attribute in self.program.inputs[stream]:
+            type, name = types[attribute], f"i{number}_{attribute}"
+            values, nulls, kind = arrays[name], arrays[f"{name}_n"], PYTHON[type]
+            known = attribute in self._known.get(stream, ())
+            for place, (_, row) in enumerate(arrivals):
+                value: Any = row[attribute]
+                nulls[place] = value is None
+                if value is None and known:
+                    return False
+                if value is None:
+                    values[place] = 0
+                elif value.__class__ is not kind:
+                    return False
+                elif attribute in timed and not -FAR < row[attribute] < FAR:
+                    self.refused = TOO_FAR
+                    return False
+                else:
+                    values[place] = self.texts.number(str(value)) if type is Type.STRING else value
+        return True
+
+    def _row(self, output: int, stream: str, place: int, arrivals: Sequence[Arrival]) -> Row:
+        """Return a row that is put out."""
+        arrays, values = self.arrays, []
+        source = int(arrays[f"h{output}_source"][place])
+        for attribute, type in enumerate(self.program.shape.schemas[stream].types):
+            origin = self.program.outputs[stream][attribute]
+            name = f"h{output}_{attribute}"
+            if origin is not None:
+                values.append(arrivals[source][1][origin[1]])
+            elif arrays[f"{name}_n"][place]:
+                values.append(None)
+            else:
+                value = arrays[name][place].item()
+                values.append(
+                    self.texts.text(value) if type is Type.STRING else bool(value) if type is Type.BOOL else value
+                )
+        return tuple(values)
+
+    def _run(self, begins: Any, ends: Any, at: Any, which: Any, now: int, *, fires: bool) -> None:
+        """Run the program; `fires`: timers, too, that are due until an event is."""
+        for count in self._counts:
+            self.arrays[count][0] = 0
+        if FAILURES in self.arrays:
+            self.arrays[FAILURES][0] = 0
+        given = {"text_starts": self.texts.starts, "text_bytes": self.texts.arena}
+        if any(self.arrays.get(name, array) is not array for name, array in given.items()):
+            self.arrays.update(given)
+            self._parameters = self._given()
+        accepting = [(id, info) for id, info in self._tables if not info[REFUSED]]
+        self._broken, self.within = None, True
+        try:
+            self.compiled.run(begins, ends, at, which, int(fires), now, self._callback, *self._parameters)
+        finally:
+            self.within = False
+        broken: BaseException | None = self._broken
+        if broken is not None:
+            raise broken
+        for id, info in accepting:
+            if info[REFUSED]:
+                log.warning("table '%s' keeps its row with a primary key and refuses another one", id)
+
+    def _called(self, site: int, more: int, count: int) -> int:
+        """Make room for who asks for it; returns whether that failed. No error passes through the loop: it is kept."""
+        if self._broken is not None:
+            return 1
+        try:
+            self.ask(self.program.arrays.asking[ASKS - site], more, count)
+        except BaseException as error:
+            self._broken = error
+            return 1
+        return 0
+
+    def expire(self, now: int) -> None:
+        """Let events leave windows whose time is over, also where no event comes."""
+        self.compiled.expire(now, *self.arrays.values())
+
+    @property
+    def failures(self) -> list[tuple[int, int]]:
+        """Which events of the last call were lost, by rank, and the number of the query that failed."""
+        if FAILURES not in self.arrays:
+            return []
+        count = int(self.arrays[FAILURES][0])
+        causes, queries = (self.arrays[f"failed_{name}"][:count].tolist() for name in ("cause", "query"))
+        return list(zip(causes, queries, strict=True))
+
+    # Columns.
+
+    def _fill(self, number: int, stream: str, rows: ReadRows, stamps: Any) -> None:
+        count = len(rows)
+        self.arrays[f"i{number}_ts"][:count] = stamps
+        for place in self.program.inputs[stream]:
+            column, _ = rows.column(place)
+            name = f"i{number}_{place}"
+            values, type = self.arrays[name][:count], self._types[stream][place]
+            given = self.numbers(column, type, values)
+            if given is not values:
+                values[:] = given
+            self.arrays[f"{name}_n"][:count] = (
+                column.is_null().to_numpy(zero_copy_only=False) if column.null_count else 0
+            )
+
+    def _put_out(self, number: int, stream: str, columns: Mapping[str, ReadRows]) -> PutOut | None:
+        arrays, owner = self.arrays, f"h{number}"
+        count = self._count(number)
+        if not count:
+            return None
+        source = arrays[f"{owner}_source"][:count]
+        made = []
+        for place, type in enumerate(self.program.shape.schemas[stream].types):
+            origin = self.program.outputs[stream][place]
+            if origin is not None:
+                column, _ = columns[origin[0]].column(origin[1])
+                whole = count == len(column) and bool((source == numpy.arange(count)).all())
+                made.append(column if whole else column.take(pa.array(source)))
+            else:
+                name = f"{owner}_{place}"
+                made.append(self.column(arrays[name][:count].copy(), arrays[f"{name}_n"][:count], type))
+        batch = pa.RecordBatch.from_arrays(made, list(map(str, range(len(made)))))
+        first = numpy.flatnonzero(arrays[f"{owner}_first"][:count])
+        times = arrays[f"{owner}_at"][:count][first] if f"{owner}_at" in arrays else None
+        return PutOut(
+            ReadRows(batch, lambda: None),
+            numpy.append(first, count),
+            arrays[f"{owner}_cause"][:count][first],
+            arrays[f"{owner}_number"][:count].copy(),
+            arrays[f"{owner}_ts"][:count].copy(),
+            times,
+        )
+
+
+def _is_far(times: Any) -> bool:
+    """Tell whether a column has a time that is left to operators."""
+    least, most = pc.min_max(times).values()
+    return len(times) > 0 and (least.as_py() <= -FAR or most.as_py() >= FAR)
+
+
+def _chunks(sources: Sequence[str], parts: Mapping[str, StreamPart]) -> tuple[Any, Any, Any, Any]:
+    """Return of all events, by rank, where they begin and end, when they are due, and the number of their source."""
+    if len(parts) == 1:
+        ((stream, part),) = parts.items()
+        numbers = numpy.arange(len(part.times) + 1)
+        at = numpy.ascontiguousarray(part.times, numpy.int64)
+        return numbers[:-1], numbers[1:], at, numpy.full(len(at), sources.index(stream))
+    total = sum(len(part.times) for part in parts.values())
+    begins, at, which = (numpy.empty(total, numpy.int64) for _ in range(3))
+    for stream, part in parts.items():
+        begins[part.ranks] = numpy.arange(len(part.times))
+        at[part.ranks] = part.times
+        which[part.ranks] = sources.index(stream)
+    return begins, begins + 1, at, which

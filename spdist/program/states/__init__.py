@@ -1,0 +1,1 @@
+"""The state of a program as that of the operators, and back."""

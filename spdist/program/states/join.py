@@ -1,0 +1,93 @@
+"""The windows of a join's sides as its operators have them, and back; and the keys by which events are found there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from spdist.language.types import Type
+from spdist.program.joins.shape import Joined
+from spdist.program.joins.side_text import SideText, sides_of
+from spdist.program.parts import QueryText
+from spdist.program.running.running import Running
+from spdist.program.shape import Read
+from spdist.program.states.key_words import key_numbers, words_of
+from spdist.program.states.window import fresh_window, load_window, stored_windows
+
+__all__ = ["fresh_sides", "load_sides", "side_keys", "stored_sides"]
+
+
+def load_sides(running: Running, query: QueryText, states: Sequence[tuple[int, Sequence[Any]]]) -> None:
+    """Take over what the sides hold: of each key of the partition, by number, the left window and the right one."""
+    for side in query.sides:
+        if side.read.window is not None:
+            position = side.operator
+            load_window(running, side, [(number, windows[position]) for number, windows in states])
+            _load_index(running, side)
+
+
+def stored_sides(running: Running, query: QueryText, count: int) -> list[list[Any]]:
+    """Return the windows of both sides, of so many keys of the partition."""
+    sides = [
+        [None] * count if side.read.window is None else stored_windows(running, side, count) for side in query.sides
+    ]
+    return [list(windows) for windows in zip(*sides, strict=True)]
+
+
+def fresh_sides(join: Joined) -> list[Any]:
+    """Return the windows of both sides that have seen nothing."""
+    reads = (side.read for side in sides_of(QueryText(join, None)))
+    return [fresh_window(read) for read in reads if isinstance(read, Read)]
+
+
+def side_keys(running: Running, side: QueryText) -> list[tuple[Any, Any]]:
+    """Return the array of the keys by which events are found, with the places of each word that is a text."""
+    table = running.program.arrays.tables.get(f"{side.name}_k")
+    if table is None or not isinstance(side, SideText):
+        return []
+    slots, keys = running.arrays[f"{side.name}_k_slots"], running.arrays[f"{side.name}_k_keys"]
+    numbers, first = slots[slots >= 0] * table.width, table.width - len(side.own.search.attributes)
+    types = [side.read.types[place] for place in side.own.search.attributes]
+    return [(keys, numbers + first + word) for word, type in enumerate(types) if type is Type.STRING]
+
+
+def _load_index(running: Running, side: QueryText) -> None:
+    """Have the events of a side be found by their keys, in the order of their lists."""
+    assert isinstance(side, SideText)
+    name, arrays, places = side.name, running.arrays, side.own.search.attributes
+    if f"{name}_of" not in arrays:
+        return
+    count = int(arrays[f"{name}_free"][1])
+    running.reserve(f"groups {name}", count)
+    words, known = [], numpy.ones(count, bool)
+    if side.keyed is not None:
+        words.append(_instances(running, name, count))
+    for place in places:
+        values, nulls = arrays[f"{name}_w_{place}"][:count], arrays[f"{name}_w_{place}_n"][:count] != 0
+        words.append(words_of(values, nulls, side.read.types[place]))
+        known &= ~nulls
+    nodes = numpy.flatnonzero(known)
+    numbers = key_numbers(running, f"{name}_k", numpy.stack(words, axis=1)[nodes])
+    first, last, size, link, of = (arrays[f"{name}_{part}"] for part in ("first", "last", "size", "link", "of"))
+    of[:count] = -1
+    for node, number in zip(nodes.tolist(), numbers.tolist(), strict=True):
+        of[node], link[node] = number, -1
+        if size[number]:
+            link[last[number]] = node
+        else:
+            first[number] = node
+        last[number] = node
+        size[number] += 1
+
+
+def _instances(running: Running, name: str, count: int) -> Any:
+    """Return of each event that a side holds the number of its key of the partition."""
+    heads, following = running.arrays[f"{name}_head"], running.arrays[f"{name}_next"]
+    found = numpy.zeros(count, numpy.int64)
+    for number, node in enumerate(heads.tolist()):
+        while node >= 0:
+            found[node] = number
+            node = int(following[node])
+    return found

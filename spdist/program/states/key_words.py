@@ -1,0 +1,82 @@
+"""Keys as the words of a table, and back: numbers, bools and texts by number as they are, reals by their bits.
+
+Values are one key where Java writes them alike: so all that are not a number are one, and 0.0 is another one than -0.0.
+Where operators have a key as text, it is Java's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+import pyarrow as pa
+
+from spdist.java.numbers import float32, text_of, text_of_float32
+from spdist.language.types import Type
+from spdist.program.running.running import Running
+
+__all__ = ["key_numbers", "key_texts", "keys_of_texts", "real_key", "real_values", "real_words", "words_of"]
+
+_REALS = (Type.FLOAT, Type.DOUBLE)
+
+
+def real_words(values: Any) -> Any:
+    """Return reals as words."""
+    whole = numpy.asarray(values, numpy.float64)
+    return numpy.where(numpy.isnan(whole), math.nan, whole).view(numpy.int64)
+
+
+def real_values(words: Any) -> Any:
+    """Return the reals with these words."""
+    return numpy.ascontiguousarray(words).view(numpy.float64)
+
+
+def words_of(values: Any, nulls: Any, type: Type) -> Any:
+    """Return values of a program as words; 0 where they are null."""
+    words = real_words(values) if type in _REALS else numpy.asarray(values).astype(numpy.int64)
+    return numpy.where(nulls, 0, words)
+
+
+def real_key(text: str) -> float | None:
+    """Return the real that Java writes so as the key of a group; None for null."""
+    return None if text == "null" else float(text)
+
+
+def key_numbers(running: Running, table: str, words: Any) -> Any:
+    """Return the numbers of keys; new ones get one."""
+    arrays = running.arrays
+    found = numpy.empty(len(words), numpy.int64)
+    running.compiled.kernels.find_all(
+        *(arrays[f"{table}_{part}"] for part in ("slots", "keys", "meta", "after")),
+        numpy.ascontiguousarray(words).reshape(-1),
+        words.shape[1],
+        numpy.empty(words.shape[1], numpy.int64),
+        found,
+    )
+    return found
+
+
+# Keys of partitions: texts, whatever the type.
+
+
+def keys_of_texts(running: Running, keys: Sequence[str], type: Type) -> Any:
+    """Return the keys of a partition as words."""
+    if type is Type.STRING:
+        return running.texts.numbers(pa.array(keys, pa.string())).astype(numpy.int64)
+    if type in _REALS:
+        reals = [float32(float(key)) if type is Type.FLOAT else float(key) for key in keys]
+        return real_words(numpy.array(reals, numpy.float64))
+    return numpy.array([key == "true" if type is Type.BOOL else int(key) for key in keys], numpy.int64)
+
+
+def key_texts(running: Running, words: Any, type: Type) -> list[str]:
+    """Return words as the keys of a partition."""
+    if type is Type.STRING:
+        found: list[str] = running.texts.texts(words).to_pylist()
+        return found
+    if type in _REALS:
+        written = text_of_float32 if type is Type.FLOAT else text_of
+        return [written(value) for value in real_values(words).tolist()]
+    return [text_of(bool(word) if type is Type.BOOL else word) for word in words.tolist()]

@@ -1,0 +1,201 @@
+"""What rate limits of a program hold back and have counted as the operators have it, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy
+import pyarrow as pa
+
+from spdist.mapping.read_rows import ARROW
+from spdist.operators.base import CURRENT, EXPIRED
+from spdist.operators.selection.rates import Result
+from spdist.program.parts import QueryText, ticks
+from spdist.program.running.running import Running
+from spdist.program.shape import Query
+from spdist.program.states.key_words import key_numbers
+from spdist.program.states.window import group_keys, group_words
+from spdist.program.timer_text import RATE_LIMIT, rank
+
+__all__ = ["fresh_limit", "load_limits", "stored_limits"]
+
+_NEVER = -(2**63)
+
+
+def fresh_limit(read: Query) -> Any:
+    """Return the state of a rate limit that has seen nothing."""
+    rate = read.checked.query.rate
+    if rate is None:
+        return None
+    held: Any = [] if rate.kind == "all" else {}
+    if ticks(read):
+        return [held, 0, []]
+    return [0, held] if rate.kind == "last" else held
+
+
+def load_limits(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
+    """Take over the states of a query's rate limit: of each key of its partition, by number; or one, of number 0."""
+    rate, prefix, arrays = query.read.checked.query.rate, f"{query.name}_l", running.arrays
+    if rate is None:
+        return
+    if query.holds_back:
+        held = [(number, state[0] if query.ticks or rate.kind == "last" else state) for number, state in states]
+        if rate.kind == "last" and not query.ticks:
+            held = [(number, state[1]) for number, state in states]
+            for number, state in states:
+                _put(running, f"{prefix}_seen", number, state[0])
+        _load_held(running, query, held)
+    else:
+        for number, counted in states:
+            name = f"{prefix}_seen" if rate.events is not None else f"{prefix}_passed"
+            for group, value in zip(_groups(running, query, number, list(counted)), counted.values(), strict=True):
+                _put(running, name, group, value)
+    if query.ticks and f"{prefix}_tick" in arrays:
+        running.reserve(f"dues {prefix}", sum(len(due) for _, (_, _, due) in states))
+        running.reserve("timers", len(states))
+        queue = [running.arrays[f"{prefix}_{name}"] for name in ("due", "due_next", "due_at", "due_free")]
+        queue.append(running.arrays["timers"])
+        for number, (_, tick, dues) in states:
+            _put(running, f"{prefix}_tick", number, tick)
+            for due in dues:
+                running.compiled.kernels.due_asked(*queue, rank(query.read.number, RATE_LIMIT), number, due)
+
+
+def stored_limits(running: Running, query: QueryText, count: int) -> list[Any]:
+    """Return the states of a query's rate limit: of so many keys of its partition, by number; or one."""
+    rate, prefix, arrays = query.read.checked.query.rate, f"{query.name}_l", running.arrays
+    found = [fresh_limit(query.read) for _ in range(count)]
+    if rate is None or _is_unread(running, query):
+        return found
+    if not query.holds_back:
+        name = f"{prefix}_seen" if rate.events is not None else f"{prefix}_passed"
+        if name in arrays:
+            _store_counted(running, query, arrays[name], found)
+        return found
+    if f"{prefix}_head" not in arrays:
+        return found
+    held = _stored_held(running, query, count)
+    for number, own in enumerate(held):
+        if query.ticks:
+            found[number] = [own, *_ticking(running, query, number)]
+        elif rate.kind == "last":
+            found[number] = [int(arrays[f"{prefix}_seen"][number]), own]
+        else:
+            found[number] = own
+    return found
+
+
+def _is_unread(running: Running, query: QueryText) -> bool:
+    """Tell whether nobody reads what a limit lets through, so that it counts nothing by group."""
+    rate = query.read.checked.query.rate
+    by_group = bool(query.grouped) and rate is not None and rate.kind != "all"
+    return by_group and f"{query.name}_l_k" not in running.program.arrays.tables
+
+
+def _put(running: Running, name: str, place: int, value: int) -> None:
+    if name in running.arrays:
+        running.arrays[name][place] = value
+
+
+# Groups.
+
+
+def _groups(running: Running, query: QueryText, number: int, keys: list[Any]) -> list[int]:
+    """Return the numbers that the groups of one key of the partition get here; that of the key without groups."""
+    room = f"groups {query.name}_l"
+    if not query.grouped or not keys or f"{query.name}_l_k" not in running.program.arrays.tables:
+        return [number] * len(keys)
+    running.reserve(room, len(keys))
+    found: list[int] = key_numbers(running, f"{query.name}_l_k", group_words(running, query, number, keys)).tolist()
+    return found
+
+
+def _store_counted(running: Running, query: QueryText, counted: Any, found: list[Any]) -> None:
+    never = 0 if query.read.checked.query.rate.events is not None else _NEVER  # type: ignore[union-attr]
+    if not query.grouped:
+        for number, own in enumerate(found):
+            if counted[number] != never:
+                own[None] = int(counted[number])
+        return
+    numbers, instances, keys = group_keys(running, query, f"{query.name}_l_k")
+    for group, instance, key in zip(numbers.tolist(), instances, keys, strict=True):
+        found[instance][key] = int(counted[group])
+
+
+# What is held back.
+
+
+def _load_held(running: Running, query: QueryText, held: Sequence[tuple[int, Any]]) -> None:
+    prefix, types = f"{query.name}_l", query.read.checked.output.types
+    listed = [(number, list(own.values()) if isinstance(own, dict) else own) for number, own in held]
+    results: list[Result] = [result for _, own in listed for result in own]
+    if f"{prefix}_head" not in running.arrays or not results:
+        return
+    total = len(results)
+    running.reserve(f"nodes {prefix}", total)
+    groups = {number: _groups(running, query, number, list(own)) for number, own in held if isinstance(own, dict)}
+    arrays = running.arrays
+    arrays[f"{prefix}_free"][:] = (-1, total)
+    arrays[f"{prefix}_ts"][:total] = [result[1] for result in results]
+    arrays[f"{prefix}_next"][:total] = numpy.arange(1, total + 1)
+    if f"{prefix}_kind" in arrays:
+        arrays[f"{prefix}_kind"][:total] = [result[0] for result in results]
+    for place, type in enumerate(types):
+        if f"{prefix}_{place}" in arrays:
+            column = pa.array([result[2][place] for result in results], ARROW[type])
+            arrays[f"{prefix}_{place}"][:total] = running.numbers(column, type)
+            arrays[f"{prefix}_{place}_n"][:total] = column.is_null().to_numpy(zero_copy_only=False)
+    begin = 0
+    for number, own in listed:
+        end = begin + len(own)
+        if end > begin:
+            arrays[f"{prefix}_head"][number], arrays[f"{prefix}_head_end"][number] = begin, end - 1
+            arrays[f"{prefix}_head_size"][number] = end - begin
+            arrays[f"{prefix}_next"][end - 1] = -1
+            if f"{prefix}_of" in arrays:
+                arrays[f"{prefix}_of"][begin:end] = groups[number]
+                arrays[f"{prefix}_node"][groups[number]] = numpy.arange(begin, end)
+        begin = end
+
+
+def _stored_held(running: Running, query: QueryText, count: int) -> list[Any]:
+    """Return what is held back for so many keys: lists, or where it is the last result of each group by group."""
+    prefix, arrays = f"{query.name}_l", running.arrays
+    order = numpy.empty(int(arrays[f"{prefix}_head_size"][:count].sum()), numpy.int64)
+    ends = numpy.zeros(count + 1, numpy.int64)
+    running.compiled.kernels.walk(arrays[f"{prefix}_head"], arrays[f"{prefix}_next"], count, order, ends)
+    columns = []
+    for place, type in enumerate(query.read.checked.output.types):
+        name = f"{prefix}_{place}"
+        values = [None] * len(order)
+        if name in arrays:
+            values = running.column(arrays[name][order], arrays[f"{name}_n"][order], type).to_pylist()
+        columns.append(values)
+    kinds = [EXPIRED if query.read.events == "expired" else CURRENT] * len(order)
+    if f"{prefix}_kind" in arrays:
+        kinds = arrays[f"{prefix}_kind"][order].tolist()
+    rows = zip(*columns, strict=True)
+    results = list(zip(kinds, arrays[f"{prefix}_ts"][order].tolist(), rows, strict=True))
+    rate = query.read.checked.query.rate
+    if rate is None or rate.kind == "all":
+        return [results[begin:end] for begin, end in pairwise(ends.tolist())]
+    keys: list[Any] = [None] * len(results)
+    if query.grouped:
+        numbers, _, known = group_keys(running, query, f"{query.name}_l_k")
+        by_number = dict(zip(numbers.tolist(), known, strict=True))
+        keys = [by_number[group] for group in arrays[f"{prefix}_of"][order].tolist()]
+    pairs = list(zip(keys, results, strict=True))
+    return [dict(pairs[begin:end]) for begin, end in pairwise(ends.tolist())]
+
+
+def _ticking(running: Running, query: QueryText, number: int) -> tuple[int, list[int]]:
+    """Return when results of a key go on next; a limit that has nothing to let go on has asked for no wake-up."""
+    prefix, arrays = f"{query.name}_l", running.arrays
+    rate, tick = query.read.checked.query.rate, int(arrays[f"{prefix}_tick"][number])
+    assert rate is not None and rate.time is not None
+    span, until = rate.time.milliseconds, int(arrays["timers_until"][0])
+    if int(arrays[f"{prefix}_due"][number]) < 0:
+        tick += max(0, (until - tick) // span + 1) * span
+    return tick, [tick]

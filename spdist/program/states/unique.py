@@ -1,0 +1,301 @@
+"""What windows of a program hold that have one event of each key, as the operators have it, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy
+import pyarrow as pa
+
+from spdist.java.numbers import text_of
+from spdist.java.objects import HashMap, bucket_of
+from spdist.language.types import Type
+from spdist.mapping.read_rows import ARROW
+from spdist.operators.base import Arrival
+from spdist.program.parts import QueryText
+from spdist.program.running.running import Running
+from spdist.program.shape import Batched, Read, Sliding, Unique
+from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
+
+__all__ = ["UniqueState", "load_unique", "read_unique", "stored_unique", "written_unique"]
+
+_REALS = (Type.FLOAT, Type.DOUBLE)
+_NEVER = -(2**63)
+#: The node of a key whose event has left.
+_GONE = -2
+#: So many buckets show all of a hash.
+_ALL = 1 << 32
+#: From the first node, events, the numbers of their keys in the partition, and whether totals have them: writes nodes.
+Fill = Callable[[int, Sequence[Arrival], Sequence[int], bool], None]
+
+
+@dataclass(slots=True)
+class UniqueState:
+    """What a window holds for one key of a partition.
+
+    Parameters
+    ----------
+    by_key : dict
+        The latest event of each key, or the first one; of a batch those of the open one, in the order of their keys.
+    held : list of (int, tuple)
+        The events of a window by length or time, oldest first.
+    numbers : list of int
+        Theirs, in a window by length.
+    passed, number : int
+        There: behind which number an event of the same key is looked for, and that of the event that came last.
+    torn : bool
+        There: whether new events are not held.
+    before : list of (int, tuple)
+        The batch released last.
+    capacity : int
+        How many buckets Java's table of a batch has.
+    full : bool
+        Whether the open period was released before its end.
+    times : list of int or None
+        Of periods: from when they are counted, the end of the open one, the newest time.
+    latest : int
+        The greatest timestamp that a wake-up was asked for.
+    due : list of int
+        The wake-ups asked for.
+    """
+
+    by_key: dict[Any, Arrival] = field(default_factory=dict)
+    held: list[Arrival] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    passed: int = 0
+    number: int = 0
+    torn: bool = False
+    before: list[Arrival] = field(default_factory=list)
+    capacity: int = 16
+    full: bool = False
+    times: list[int | None] = field(default_factory=lambda: [0, None, 0])
+    latest: int = _NEVER
+    due: list[int] = field(default_factory=list)
+
+
+# The operators' form.
+
+
+def read_unique(window: Sliding | Batched, state: Any) -> UniqueState:
+    """Return what an operator's state says."""
+    if isinstance(window, Sliding):
+        if window.length:
+            held, latest, passed, number, torn = state
+            events = [(timestamp, row) for _, timestamp, row in held]
+            return UniqueState(latest, events, [one for one, _, _ in held], passed, number, torn)
+        if window.span:
+            held, known, latest, due = state
+            return UniqueState(known, held, latest=latest, due=due)
+        return UniqueState(state)
+    if window.time is not None:
+        (_, _, _, times, _), batch, sent = state
+        return UniqueState(batch, before=list(sent.values()), times=list(times[:3]))
+    full = False
+    if window.span and window.length:
+        state, full = state
+    batches, end, due = state if window.span else (state, None, [])
+    table, before, released, _ = batches
+    found = UniqueState({key: (released, row) for key, row in table.history()}, full=full, due=due)
+    found.before, found.times[1] = [(released, row) for row in before], end
+    found.capacity = table.capacity or 16
+    return found
+
+
+def written_unique(read: Read, held: UniqueState) -> Any:
+    """Return an operator's state that says so."""
+    window = read.window
+    # The event that a RESET copies: nobody looks at more than whether there is one.
+    nothing = (None,) * len(read.schema)
+    if isinstance(window, Sliding):
+        if window.length:
+            events = [(number, *event) for number, event in zip(held.numbers, held.held, strict=True)]
+            return [events, held.by_key, held.passed, held.number, held.torn]
+        return [held.held, held.by_key, held.latest, held.due] if window.span else held.by_key
+    assert window is not None
+    if window.time is not None:
+        times = [window.start or 0, *held.times[1:]] if held.times[1] is None else held.times
+        copied = nothing if held.by_key else None
+        sent = {str(place): event for place, event in enumerate(held.before)}
+        return [[[], [], copied, [*times, 0, False], []], held.by_key, sent]
+    table = HashMap((key, row) for key, (_, row) in held.by_key.items())
+    table.capacity = held.capacity
+    released = held.before[0][0] if held.before else 0
+    state: Any = [table, [row for _, row in held.before], released, (released, nothing)]
+    if not window.span:
+        return state
+    state = [state, held.times[1], held.due]
+    return [state, held.full] if window.length else state
+
+
+# The program's form.
+
+
+def load_unique(
+    running: Running, query: QueryText, window: Sliding | Batched, states: Sequence[tuple[int, UniqueState]], fill: Fill
+) -> None:
+    """Take over what a window holds for each key of a partition, by number; wake-ups are asked for elsewhere."""
+    unique, prefix = window.unique, query.name
+    assert unique is not None
+    slides, left = isinstance(window, Sliding), "left" in query.read.lists
+    lists = list[tuple[int, int, int]]()
+    events, owners, keys, nodes, keyed = list[Arrival](), list[int](), list[Any](), list[int](), list[int]()
+    for number, state in states:
+        begin = len(events)
+        events += state.held
+        known = {repr(event): place for place, event in enumerate(state.held, begin)}
+        for key, event in state.by_key.items():
+            node = known.get(repr(event), _GONE)
+            if node == _GONE and not (slides and window.span):
+                node = len(events)
+                events.append(event)
+            keys.append(key)
+            nodes.append(node)
+        keyed += [number] * len(state.by_key)
+        lists.append((number, begin, begin + len(state.held) if slides else len(events)))
+        owners += [number] * (len(events) - begin)
+    before = [(number, event) for number, state in states for event in state.before if left]
+    first, last = len(events), len(events) + len(before)
+    running.reserve(f"nodes {prefix}", last)
+    fill(0, events, owners, slides)
+    fill(first, [event for _, event in before], [number for number, _ in before], True)
+    numbers = _load_keys(running, query, unique, keys, keyed)
+    arrays, place = running.arrays, numpy.array(nodes, numpy.int64)
+    arrays[f"{prefix}_free"][:] = (-1, last)
+    arrays[f"{prefix}_next"][:last] = numpy.arange(1, last + 1)
+    if f"{prefix}_before" in arrays:
+        arrays[f"{prefix}_before"][:last] = numpy.arange(-1, last - 1)
+    for (number, state), (_, begin, end) in zip(states, lists, strict=True):
+        _load_counts(running, query, number, state, begin, end)
+        if left:
+            _link(running, query, f"{prefix}_left", number, first, first + len(state.before))
+            first += len(state.before)
+    if slides and not (window.length or window.span):
+        lists = [(one, at, at + 1) for one, at in zip(numbers.tolist(), nodes, strict=True)]
+    else:
+        arrays[f"{prefix}_node"][numbers] = place
+        arrays[f"{prefix}_place"][place[place >= 0]] = numbers[place >= 0]
+    for number, begin, end in lists:
+        _link(running, query, f"{prefix}_head", number, begin, end)
+    if f"{prefix}_hash" in arrays:
+        arrays[f"{prefix}_hash"][place] = [bucket_of(key, _ALL) for key in keys]
+
+
+def _link(running: Running, query: QueryText, name: str, number: int, begin: int, end: int) -> None:
+    """Let nodes that follow one another be a list."""
+    arrays = running.arrays
+    if end > begin:
+        arrays[name][number], arrays[f"{name}_end"][number] = begin, end - 1
+        arrays[f"{name}_size"][number] = end - begin
+        arrays[f"{query.name}_next"][end - 1] = -1
+        if f"{query.name}_before" in arrays:
+            arrays[f"{query.name}_before"][begin] = -1
+
+
+def _load_counts(running: Running, query: QueryText, number: int, state: UniqueState, begin: int, end: int) -> None:
+    prefix, arrays = query.name, running.arrays
+    if f"{prefix}_held" in arrays:
+        arrays[f"{prefix}_held"][begin:end] = state.numbers
+        counts = (state.passed, state.number, state.torn, len(state.by_key))
+        for name, value in zip(("passed", "number", "torn", "count"), counts, strict=True):
+            arrays[f"{prefix}_{name}"][number] = value
+    given: dict[str, int | None] = {"capacity": state.capacity, "full": state.full, "latest": state.latest}
+    if state.times[1] is not None:
+        given |= dict(zip(("begin", "ending", "reached"), state.times, strict=True))
+    for name, known in given.items():
+        if f"{prefix}_{name}" in arrays:
+            arrays[f"{prefix}_{name}"][number] = known
+
+
+def _load_keys(
+    running: Running, query: QueryText, unique: Unique, keys: Sequence[Any], instances: Sequence[int]
+) -> Any:
+    """Give keys their numbers, each of a key of the partition, and return those."""
+    table = f"{query.name}_u"
+    running.reserve(f"groups {table}", len(keys))
+    type = Type.DOUBLE if unique.type in _REALS else unique.type
+    values = [_value(key, type) for key in keys] if unique.as_text and type is not Type.STRING else list(keys)
+    column = pa.array(values, ARROW[type])
+    nulls = column.is_null().to_numpy(zero_copy_only=False)
+    words = [words_of(running.numbers(column, type), nulls, type), nulls.astype(numpy.int64)]
+    if query.keyed is not None:
+        words.insert(0, numpy.asarray(instances, numpy.int64))
+    return key_numbers(running, f"{table}_k", numpy.stack(words, axis=1))
+
+
+def _value(key: str, type: Type) -> Any:
+    """Return the value that Java writes so."""
+    if key == "null":
+        return None
+    return key == "true" if type is Type.BOOL else real_key(key) if type is Type.DOUBLE else int(key)
+
+
+def stored_unique(
+    running: Running, query: QueryText, window: Sliding | Batched, count: int, rows: Callable[[Any], list[Arrival]]
+) -> list[UniqueState]:
+    """Return what a window holds for so many keys of a partition, given what reads events from nodes."""
+    prefix, arrays, unique = query.name, running.arrays, window.unique
+    assert unique is not None
+    found = [UniqueState() for _ in range(count)]
+    forever = isinstance(window, Sliding) and not (window.length or window.span)
+    for name in () if forever else query.read.lists:
+        for state, nodes in zip(found, _listed(running, query, f"{prefix}_{name}", count), strict=True):
+            if name == "left":
+                state.before = rows(nodes)
+            elif isinstance(window, Sliding):
+                state.held = rows(nodes)
+                state.numbers = arrays[f"{prefix}_held"][nodes].tolist() if window.length else []
+    numbers, instances, keys = _known_keys(running, query, unique)
+    nodes = arrays[f"{prefix}_head" if forever else f"{prefix}_node"][numbers]
+    # Those of a batch are in the order in which they came: a node that is free again is used first.
+    order = list(range(len(numbers)))
+    if isinstance(window, Batched):
+        came = [node for listed in _listed(running, query, f"{prefix}_head", count) for node in listed.tolist()]
+        ranks = {node: rank for rank, node in enumerate(came)}
+        order.sort(key=lambda place: ranks[int(nodes[place])])
+    events = rows(numpy.maximum(nodes, 0))
+    nothing = (_NEVER, (None,) * len(query.read.types))
+    for place in order:
+        found[instances[place]].by_key[keys[place]] = nothing if nodes[place] < 0 else events[place]
+    for number, state in enumerate(found):
+        _store_counts(running, query, number, state)
+    return found
+
+
+def _store_counts(running: Running, query: QueryText, number: int, state: UniqueState) -> None:
+    prefix, arrays = query.name, running.arrays
+
+    def value(name: str, missing: int) -> int:
+        return int(arrays[f"{prefix}_{name}"][number]) if f"{prefix}_{name}" in arrays else missing
+
+    if f"{prefix}_held" in arrays:
+        state.passed, state.number, state.torn = value("passed", 0), value("number", 0), bool(value("torn", 0))
+    state.capacity, state.full, state.latest = value("capacity", 16), bool(value("full", 0)), value("latest", _NEVER)
+    times = [value("begin", 0), value("ending", _NEVER), value("reached", 0)]
+    if times[1] != _NEVER:
+        state.times = list(times)
+
+
+def _listed(running: Running, query: QueryText, name: str, count: int) -> list[Any]:
+    """Return the nodes of the lists of so many keys."""
+    arrays = running.arrays
+    order = numpy.empty(int(arrays[f"{name}_size"][:count].sum()), numpy.int64)
+    ends = numpy.zeros(count + 1, numpy.int64)
+    running.compiled.kernels.walk(arrays[name], arrays[f"{query.name}_next"], count, order, ends)
+    return [order[begin:end] for begin, end in pairwise(ends.tolist())]
+
+
+def _known_keys(running: Running, query: QueryText, unique: Unique) -> tuple[Any, list[int], list[Any]]:
+    """Return the numbers of all keys, the number of the partition's key of each, and the keys."""
+    table = f"{query.name}_u_k"
+    slots = running.arrays[f"{table}_slots"]
+    numbers = numpy.sort(slots[slots >= 0])
+    words = running.arrays[f"{table}_keys"].reshape(-1, running.program.arrays.tables[table].width)[numbers]
+    type = Type.DOUBLE if unique.type in _REALS else unique.type
+    own = words[:, -2]
+    keys = running.column(real_values(own) if type is Type.DOUBLE else own, words[:, -1], type).to_pylist()
+    if unique.as_text:
+        keys = list(map(text_of, keys))
+    return numbers, [0] * len(keys) if query.keyed is None else words[:, 0].tolist(), keys

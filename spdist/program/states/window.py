@@ -1,0 +1,430 @@
+"""What windows of a program hold as the operators have it, and back.
+
+Of a row only the attributes are there that the query reads when it leaves; the others are null.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy
+import pyarrow as pa
+
+from spdist.java.numbers import text_of
+from spdist.language.types import Type
+from spdist.mapping.read_rows import ARROW
+from spdist.operators.base import Arrival
+from spdist.operators.windows.sort import PLACES
+from spdist.program.parts import QueryText
+from spdist.program.running.running import Running
+from spdist.program.shape import Batched, Read, Sessions, Sliding
+from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
+from spdist.program.states.session import load_sessions, session_lists, session_slots, stored_sessions
+from spdist.program.states.unique import UniqueState, load_unique, read_unique, stored_unique, written_unique
+from spdist.program.timer_text import rank
+from spdist.program.windows.shape import FAR, Kept
+
+__all__ = [
+    "fresh_window",
+    "group_keys",
+    "group_words",
+    "list_groups",
+    "load_window",
+    "stored_windows",
+]
+
+_NEVER = -(2**63)
+_REALS = (Type.FLOAT, Type.DOUBLE)
+#: The events of each list of a window (`spdist.program.shape.Read.lists`).
+_Lists = Mapping[str, Sequence[Arrival]]
+
+
+def load_window(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
+    """Take over what the windows of a query hold: of each key of its partition, by number; or of one, of number 0."""
+    if query.read.window is None:
+        return
+    if query.read.window.unique is not None:
+        window = query.read.window
+        fill = partial(_fill, running, query)
+        load_unique(running, query, window, [(number, read_unique(window, state)) for number, state in states], fill)
+        _load_unique_dues(running, query, window, states)
+        if window.time is not None:
+            _look_at_times(running, query, window.time)
+        return
+    if isinstance(query.read.window, Sessions):
+        held = session_lists(running, query, query.read.window, [(number, state[0]) for number, state in states])
+    else:
+        held = [(number, number, _lists(query.read, state)) for number, state in states]
+    total = sum(len(events) for *_, lists in held for events in lists.values())
+    running.reserve(f"nodes {query.name}", total)
+    first = 0
+    for name in query.read.lists:
+        first = _load_list(running, query, name, first, [(number, owner, lists[name]) for number, owner, lists in held])
+    if query.read.lists:
+        running.arrays[f"{query.name}_free"][:] = (-1, total)
+    if isinstance(query.read.window, Sessions):
+        load_sessions(running, query, query.read.window, [(number, state[0]) for number, state in states], held)
+    elif isinstance(query.read.window, Sliding) and query.read.window.orders:
+        _load_order(running, query, query.read.window, [event for *_, lists in held for event in lists["head"]])
+    _load_rest(running, query, states)
+    if query.read.window.time is not None:
+        _look_at_times(running, query, query.read.window.time)
+
+
+def _look_at_times(running: Running, query: QueryText, place: int) -> None:
+    """Raise ValueError where a window on a time attribute has a time that is left to operators."""
+    arrays, prefix = running.arrays, query.name
+    held = [arrays[f"{prefix}_w_{place}"][: int(arrays[f"{prefix}_free"][1])]]
+    held += [arrays[name] for one in ("begin", "ending", "reached") if (name := f"{prefix}_{one}") in arrays]
+    for times in held:
+        if ((times >= FAR) | ((times <= -FAR) & (times != _NEVER))).any():
+            raise ValueError("a time near the limits of a long")
+
+
+def stored_windows(running: Running, query: QueryText, count: int) -> list[Any]:
+    """Return what the windows of a query hold: those of so many keys of its partition, by number; or one."""
+    assert isinstance(query.read, Read)
+    window = query.read.window
+    if window is not None and window.unique is not None:
+        found = stored_unique(running, query, window, count, partial(_events, running, query))
+        for state, rest in zip(found, _stored_rests(running, query, count), strict=True):
+            state.due = rest.due
+            if rest.ending is not None:
+                state.times[1] = rest.ending
+        return [written_unique(query.read, state) for state in found]
+    if isinstance(window, Sessions):
+        held = _stored_list(running, query, "head", session_slots(running, query, window, count))
+        sessions, rests = stored_sessions(running, query, window, held, count), _stored_rests(running, query, count)
+        return [[own, rest.due] for own, rest in zip(sessions, rests, strict=True)]
+    lists = {name: _stored_list(running, query, name, count) for name in query.read.lists}
+    rests = _stored_rests(running, query, count)
+    by_key = [{name: held[number] for name, held in lists.items()} for number in range(count)]
+    return [_state(query.read, own, rest) for own, rest in zip(by_key, rests, strict=True)]
+
+
+def fresh_window(read: Read) -> Any:
+    """Return the state of a window that has seen nothing."""
+    if read.window is not None and read.window.unique is not None:
+        return written_unique(read, UniqueState())
+    return _state(read, {name: [] for name in read.lists}, _Rest())
+
+
+def list_groups(running: Running, query: QueryText, numbers: Any, instances: Iterable[int]) -> None:
+    """Have groups be among those of their key that have totals, where these can begin anew."""
+    prefix, arrays = query.name, running.arrays
+    if f"{prefix}_known" not in arrays:
+        return
+    for group, key in zip(numbers.tolist(), instances, strict=True):
+        if not arrays[f"{prefix}_known"][group]:
+            arrays[f"{prefix}_known"][group] = 1
+            arrays[f"{prefix}_others"][group] = arrays[f"{prefix}_groups"][key]
+            arrays[f"{prefix}_groups"][key] = group
+
+
+def _lists(read: Read, state: Any) -> _Lists:
+    """Return the lists of a window from its state."""
+    if isinstance(read.window, Sliding) and read.window.orders:
+        places = [(PLACES[read.types[place]][descending], place) for place, descending in read.window.orders]
+        if any(event[1][place] is None for event in state for place, _ in read.window.orders):
+            raise ValueError("a null has no place in an order")
+        return {"head": sorted(state, key=lambda event: [of(event[1][place]) for of, place in places])}
+    if isinstance(read.window, Sliding):
+        return {"head": state[0] if read.window.span and read.window.time is None else state}
+    if read.window is not None and read.window.chunked:
+        return {"left": state[0]}
+    return {"head": state[0], "left": state[1]}
+
+
+@dataclass(slots=True)
+class _Rest:
+    """What a window knows besides its lists.
+
+    Parameters
+    ----------
+    came : int
+        How many events of a batch that passes at once have come, or whether any has.
+    ending : int, optional
+        The end of the open period.
+    latest : int
+        The greatest timestamp that a wake-up was asked for.
+    due : list of int
+        The wake-ups asked for.
+    times : list of int, optional
+        Of periods of an attribute: from when they are counted, the end of the open one, the newest time.
+    """
+
+    came: int = 0
+    times: list[int | None] | None = None
+    ending: int | None = None
+    latest: int = _NEVER
+    due: list[int] = field(default_factory=list)
+
+
+def _state(read: Read, lists: _Lists, rest: _Rest) -> Any:
+    """Return the state of a window that has these lists."""
+    window = read.window
+    if window is None:
+        return None
+    if isinstance(window, Sessions):
+        return [{}, []]
+    if isinstance(window, Sliding):
+        held = deque(lists["head"])
+        if window.orders:
+            return list(held)
+        if not window.span or window.time is not None:
+            return held
+        return [held, rest.latest, rest.due] if read.timed else _timed(window, held)
+    batch, before = list(lists.get("head", ())), list(lists.get("left", ()))
+    # The event that a RESET copies: nobody looks at more than whether there is one.
+    nothing = (None,) * len(read.schema)
+    if window.chunked:
+        return [before, (_NEVER, nothing) if rest.came else None, 0]
+    if window.time is not None:
+        times = rest.times or [window.start or 0, None, 0]
+        return [batch, before, batch[0][1] if batch else None, [*times, 0, False], []]
+    if window.span:
+        copied = batch[0] if batch else (_NEVER, nothing) if rest.came else None
+        return [batch, before, copied, 0, rest.ending, rest.due]
+    return [batch, before, batch[0][1] if batch else nothing if rest.came else None, rest.came, 0]
+
+
+def _timed(window: Sliding, held: deque[Arrival]) -> list[Any]:
+    """Return the state of a time window: what it holds, the latest timestamp, and the wake-ups asked for."""
+    if window.length:
+        return [held, _NEVER, [timestamp + window.span for timestamp, _ in held]]
+    due: list[int] = []
+    latest = _NEVER
+    for timestamp, _ in held:
+        if timestamp > latest:
+            latest = timestamp
+            due.append(timestamp + window.span)
+    return [held, latest, due]
+
+
+# What windows know besides their lists.
+
+
+def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
+    """Take over the counts and times of windows."""
+    window, prefix, timed = query.read.window, query.name, query.read.timed
+    arrays = running.arrays
+    for number, state in states:
+        if isinstance(window, Batched) and window.time is not None and state[3][1] is not None:
+            for name, value in zip(("begin", "ending", "reached"), state[3], strict=False):
+                arrays[f"{prefix}_{name}"][number] = value
+        if isinstance(window, Batched) and window.passes and window.length:
+            arrays[f"{prefix}_count"][number] = state[3]
+        elif isinstance(window, Batched) and window.passes:
+            arrays[f"{prefix}_came"][number] = state[1 if window.chunked else 2] is not None
+        if not timed:
+            continue
+        if isinstance(window, Sliding):
+            if f"{prefix}_latest" in arrays:
+                arrays[f"{prefix}_latest"][number] = state[1]
+        elif state[4] is not None:
+            arrays[f"{prefix}_ending"][0] = state[4]
+        load_dues(running, query, number, state[-1], query.operator)
+
+
+def _load_unique_dues(running: Running, query: QueryText, window: Kept, states: Sequence[tuple[int, Any]]) -> None:
+    """Take over the wake-ups of windows that have one event of each key."""
+    for number, state in states if query.read.timed else ():
+        load_dues(running, query, number, read_unique(window, state).due)
+
+
+def load_dues(running: Running, query: QueryText, number: int, dues: Sequence[int], operator: int = 0) -> None:
+    """Take over the wake-ups that an operator of a query has asked for, of a key."""
+    running.reserve(f"dues {query.name}", len(dues))
+    running.reserve("timers", 1)
+    arrays, names = running.arrays, (f"due{operator or ''}", "due_next", "due_at", "due_free")
+    queue = [arrays[f"{query.name}_{name}"] for name in names]
+    for due in dues:
+        asked = arrays["timers"], rank(query.read.number, operator), number, due
+        running.compiled.kernels.due_asked(*queue, *asked)
+
+
+def stored_dues(running: Running, query: QueryText, number: int, operator: int = 0) -> list[int]:
+    """Return the wake-ups that an operator of a query has asked for, of a key, in order."""
+    prefix, arrays = query.name, running.arrays
+    last = node = int(arrays[f"{prefix}_due{operator or ''}"][number])
+    dues: list[int] = []
+    while last >= 0:
+        node = int(arrays[f"{prefix}_due_next"][node])
+        dues.append(int(arrays[f"{prefix}_due_at"][node]))
+        if node == last:
+            break
+    return dues
+
+
+def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]:
+    window, prefix, arrays = query.read.window, query.name, running.arrays
+    rests = [_Rest() for _ in range(count)]
+    if isinstance(window, Batched) and window.passes:
+        for rest, came in zip(rests, arrays[f"{prefix}_count" if window.length else f"{prefix}_came"], strict=False):
+            rest.came = int(came)
+    if isinstance(window, Batched) and window.time is not None:
+        for number, rest in enumerate(rests):
+            times = [int(arrays[f"{prefix}_{name}"][number]) for name in ("begin", "ending", "reached")]
+            rest.times = None if times[1] == _NEVER else list(times)
+    if not query.read.timed:
+        return rests
+    for number, rest in enumerate(rests):
+        rest.due = stored_dues(running, query, number, query.operator)
+        if f"{prefix}_latest" in arrays:
+            rest.latest = int(arrays[f"{prefix}_latest"][number])
+    if isinstance(window, Batched):
+        for period in range(count if window.unique is not None else 1):
+            ending, asleep = int(arrays[f"{prefix}_ending"][period]), int(arrays[f"{prefix}_asleep"][period])
+            if asleep:
+                until = int(arrays["timers_until"][0])
+                ending += max(0, (until - ending) // window.span + 1) * window.span
+                rests[asleep - 1].due = [ending]
+            for rest in rests if window.unique is None else rests[period : period + 1]:
+                rest.ending = None if ending == _NEVER else ending
+    return rests
+
+
+# Lists.
+
+
+def _load_list(
+    running: Running, query: QueryText, name: str, first: int, held: Sequence[tuple[int, int, Sequence[Arrival]]]
+) -> int:
+    """Fill lists, given their numbers and those of the partition's keys, with nodes from `first` on; return the end."""
+    prefix, arrays = query.name, running.arrays
+    last = first + sum(len(events) for *_, events in held)
+    arrays[f"{prefix}_next"][first:last] = numpy.arange(first + 1, last + 1)
+    instances = numpy.zeros(last - first, numpy.int64)
+    begin = first
+    for number, owner, events in held:
+        end = begin + len(events)
+        if end > begin:
+            arrays[f"{prefix}_{name}"][number], arrays[f"{prefix}_{name}_end"][number] = begin, end - 1
+            arrays[f"{prefix}_{name}_size"][number] = end - begin
+            arrays[f"{prefix}_next"][end - 1] = -1
+            instances[begin - first : end - first] = owner
+        begin = end
+    total = name == "left" or isinstance(query.read.window, Sliding)
+    _fill(running, query, first, [event for *_, events in held for event in events], instances, total)
+    return last
+
+
+def _fill(
+    running: Running, query: QueryText, first: int, events: Sequence[Arrival], instances: Any, total: bool = True
+) -> None:
+    """Write events into nodes from `first` on, given the number of the key of each; `total`: they are in totals."""
+    prefix, arrays, types = query.name, running.arrays, query.read.types
+    last, rows = first + len(events), [row for _, row in events]
+    arrays[f"{prefix}_ts"][first:last] = [timestamp for timestamp, _ in events]
+    columns: dict[int, tuple[Any, Any]] = {}
+    for place in query.kept:
+        column = pa.array([row[place] for row in rows], ARROW[types[place]])
+        values, nulls = running.numbers(column, types[place]), column.is_null().to_numpy(zero_copy_only=False)
+        columns[place] = values, nulls
+        if f"{prefix}_w_{place}" in arrays:
+            arrays[f"{prefix}_w_{place}"][first:last] = values
+            arrays[f"{prefix}_w_{place}_n"][first:last] = nulls
+    if f"{prefix}_g" in arrays and last > first and total:
+        if query.grouped:
+            running.reserve(f"groups {prefix}", last - first)
+        instances = numpy.asarray(instances, numpy.int64)
+        groups = _groups(running, query, instances, columns)
+        arrays[f"{prefix}_g"][first:last] = groups
+        list_groups(running, query, groups, instances.tolist())
+
+
+def _load_order(running: Running, query: QueryText, window: Sliding, events: Sequence[Arrival]) -> None:
+    """Note the places of the first nodes in their order."""
+    prefix, arrays, count = query.name, running.arrays, len(events)
+    arrays[f"{prefix}_before"][:count] = numpy.arange(-1, count - 1)
+    heads = arrays[f"{prefix}_head"]
+    arrays[f"{prefix}_before"][heads[heads >= 0]] = -1
+    for number, (place, descending) in enumerate(window.orders):
+        if query.read.types[place] is Type.STRING:
+            continue
+        of = PLACES[query.read.types[place]][0]
+        words = numpy.array([of(row[place]) for _, row in events], numpy.int64)
+        arrays[f"{prefix}_p{number}"][:count] = ~words if descending else words
+
+
+def _groups(running: Running, query: QueryText, instances: Any, columns: dict[int, tuple[Any, Any]]) -> Any:
+    """Return the numbers of the groups of events that a window holds, given their values by attribute."""
+    if not query.grouped:
+        return instances
+    prefix, types = query.name, query.read.types
+    words = [] if query.keyed is None else [instances]
+    bits = numpy.zeros(len(instances), numpy.int64)
+    for bit, place in enumerate(query.grouped):
+        values, nulls = columns[place]
+        words.append(words_of(values, nulls, types[place]))
+        if types[place] is not Type.STRING:
+            bits += nulls.astype(numpy.int64) << bit
+    groups = key_numbers(running, f"{prefix}_k", numpy.stack([*words, bits], axis=1))
+    members = running.arrays.get(f"{prefix}_members")
+    if members is not None:
+        members[:] = numpy.bincount(groups, minlength=len(members))
+    return groups
+
+
+def _stored_list(running: Running, query: QueryText, name: str, count: int) -> list[list[Arrival]]:
+    """Return the events of the lists of so many keys."""
+    prefix, arrays = query.name, running.arrays
+    order = numpy.empty(int(arrays[f"{prefix}_{name}_size"][:count].sum()), numpy.int64)
+    ends = numpy.zeros(count + 1, numpy.int64)
+    running.compiled.kernels.walk(arrays[f"{prefix}_{name}"], arrays[f"{prefix}_next"], count, order, ends)
+    events = _events(running, query, order)
+    return [events[begin:end] for begin, end in pairwise(ends.tolist())]
+
+
+def _events(running: Running, query: QueryText, order: Any) -> list[Arrival]:
+    """Return the events of nodes."""
+    prefix, arrays = query.name, running.arrays
+    nothing = [None] * len(order)
+    types = query.read.types
+    columns: list[Iterable[Any]] = [nothing] * len(types)
+    for place in query.kept:
+        stored = f"{prefix}_w_{place}"
+        if stored in arrays:
+            values, nulls = arrays[stored][order], arrays[f"{stored}_n"][order]
+            columns[place] = running.column(values, nulls, types[place]).to_pylist()
+    return list(zip(arrays[f"{prefix}_ts"][order].tolist(), zip(*columns, strict=True), strict=True))
+
+
+def group_words(running: Running, query: QueryText, number: int, keys: list[Any]) -> Any:
+    """Return the words of the keys of groups of one key of the partition; a key is a value, or a tuple of several."""
+    parts = [keys] if len(query.grouped) == 1 else list(zip(*keys, strict=True))
+    words = [] if query.keyed is None else [numpy.full(len(keys), number, numpy.int64)]
+    bits = numpy.zeros(len(keys), numpy.int64)
+    for bit, (place, values) in enumerate(zip(query.grouped, parts, strict=True)):
+        type = query.read.types[place]
+        column = pa.array(map(real_key, values) if type in _REALS else values, ARROW[type])
+        nulls = column.is_null().to_numpy(zero_copy_only=False)
+        words.append(words_of(running.numbers(column, type), nulls, type))
+        if type is not Type.STRING:
+            bits += nulls.astype(numpy.int64) << bit
+    return numpy.stack([*words, bits], axis=1)
+
+
+def group_keys(running: Running, query: QueryText, table: str) -> tuple[Any, list[int], list[Any]]:
+    """Return the numbers of all groups in a table, the number of the partition's key of each, and its own key."""
+    slots_of = running.arrays[f"{table}_slots"]
+    numbers = numpy.sort(slots_of[slots_of >= 0])
+    width = running.program.arrays.tables[table].width
+    words = running.arrays[f"{table}_keys"].reshape(-1, width)[numbers]
+    first = 0 if query.keyed is None else 1
+    bits = words[:, width - 1]
+    parts = []
+    for bit, place in enumerate(query.grouped):
+        type, values = query.read.types[place], words[:, first + bit]
+        nulls = (bits >> bit) & 1
+        if type in _REALS:
+            parts.append(list(map(text_of, running.column(real_values(values), nulls, type).to_pylist())))
+        else:
+            parts.append(running.column(values, nulls, type).to_pylist())
+    keys = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
+    return numbers, words[:, 0].tolist() if first else [0] * len(keys), keys

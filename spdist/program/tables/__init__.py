@@ -1,0 +1,1 @@
+"""Tables in the text of a program."""

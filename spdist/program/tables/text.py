@@ -1,0 +1,294 @@
+"""A table of a program: its rows as nodes of a pool, in the order of their insertion, and indexes over them.
+
+Each attribute is a column of all nodes. An index has a number for each key, and of each number the rows that have the
+key, in the order of the table; a row with a null in the key is in none, but where a primary key may be null. The
+meaning is that of `spdist.operators.tables.table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from spdist.program.arrays import Arrays
+from spdist.program.expressions import FLAG, NUMBER, Value, dtype_of, either
+from spdist.program.key_text import finds, seeks
+from spdist.program.parts import indent
+from spdist.program.tables.shape import LoopTable
+
+__all__ = ["COUNT", "META", "MOST", "NEXT", "REFUSED", "TableIndex", "TableText", "indexes_of"]
+
+#: Places of what is known of a table as a whole: how many rows there are, how many there were before some were deleted
+#: where those were more, the number of the next row, and how many were refused.
+COUNT, MOST, NEXT, REFUSED = range(4)
+META = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TableIndex:
+    """An index.
+
+    Parameters
+    ----------
+    name : str
+        The prefix of its arrays.
+    attributes : tuple of int
+        The positions of what is the key.
+    unique : bool
+        Whether it is the primary key.
+    nulls : bool
+        Whether the key may be null; then the last word says which parts are.
+    """
+
+    name: str
+    attributes: tuple[int, ...]
+    unique: bool
+    nulls: bool
+
+    @property
+    def width(self) -> int:
+        """How many words a key has."""
+        return len(self.attributes) + self.nulls
+
+    def words(self, values: Sequence[Value]) -> list[str]:
+        """Return source of the words of a key."""
+        if not self.nulls:
+            return [value.text for value in values]
+        bits = [f"({1 << bit} if {value.null} else 0)" for bit, value in enumerate(values) if value.null]
+        return [*(f"(0 if {one.null} else {one.text})" if one.null else one.text for one in values), *_sum(bits)]
+
+    def without(self, values: Sequence[Value]) -> str:
+        """Return the condition under which a key is in no index; empty where it always is in one."""
+        return "" if self.nulls else either(*(value.null for value in values))
+
+
+def _sum(bits: list[str]) -> list[str]:
+    return [" + ".join(bits) or "0"]
+
+
+def indexes_of(table: LoopTable) -> list[TableIndex]:
+    """Return the indexes of a table, that of its primary key first."""
+    found = []
+    for number, attributes in enumerate(table.indexes):
+        unique = bool(table.key) and number == 0
+        found.append(TableIndex(f"{table.name}_x{number}", attributes, unique, unique and table.null_keys))
+    return found
+
+
+class TableText:
+    """Writes what is done to the rows of a table.
+
+    Parameters
+    ----------
+    arrays : Arrays
+        Where its arrays are declared.
+    table : LoopTable
+        The table.
+    name : callable
+        Returns a name that the text does not have yet.
+    """
+
+    def __init__(self, arrays: Arrays, table: LoopTable, name: Callable[[], str]) -> None:
+        self.table = table
+        self.indexes = indexes_of(table)
+        #: What there must be a place for with each row that comes.
+        self.room = f"rows {table.name}"
+        self._arrays = arrays
+        self._name = name
+        self._prefix = table.name
+        self._declare()
+
+    def _declare(self) -> None:
+        arrays, prefix = self._arrays, self._prefix
+        arrays.free_list(f"{prefix}_free")
+        arrays.declare(f"{prefix}_info", NUMBER, str(META))
+        for end in ("first", "last"):
+            arrays.declare(f"{prefix}_{end}", NUMBER, "1", "-1")
+        for link in ("before", "after"):
+            arrays.declare(f"{prefix}_{link}", NUMBER, self.room, "-1")
+        arrays.declare(f"{prefix}_number", NUMBER, self.room)
+        for place, type in enumerate(self.table.schema.types):
+            arrays.declare(f"{prefix}_{place}", dtype_of(type), self.room)
+            arrays.declare(f"{prefix}_{place}_n", FLAG, self.room)
+        for index in self.indexes:
+            arrays.table(index.name, index.width, self.room)
+            arrays.declare(f"{index.name}_of", NUMBER, self.room, "-1")
+            arrays.declare(f"{index.name}_first", NUMBER, self.room, "-1")
+            for part in () if index.unique else ("last", "previous", "next"):
+                arrays.declare(f"{index.name}_{part}", NUMBER, self.room, "-1")
+
+    def value(self, place: int, row: str) -> Value:
+        """Return the value of an attribute of a row, given source of its node."""
+        name = f"{self._prefix}_{place}"
+        return Value(f"{name}[{row}]", f"{name}_n[{row}] != 0", self.table.schema.types[place])
+
+    def stores(self, row: str, values: Iterable[tuple[int, Value]]) -> list[str]:
+        """Return what writes values of attributes into a row."""
+        lines = []
+        for place, value in values:
+            name = f"{self._prefix}_{place}"
+            lines += [f"{name}[{row}] = {value.text}", f"{name}_n[{row}] = {value.null or 'False'}"]
+        return lines
+
+    # Looking for rows.
+
+    def every(self, row: str, body: list[str], goes_on: str = "") -> list[str]:
+        """Return what is done with each row, which may be deleted by that; for `goes_on` see `found`."""
+        return self._chain(f"{self._prefix}_first[0]", f"{self._prefix}_after", row, body, goes_on)
+
+    def found(
+        self, index: tuple[int, ...], keys: Sequence[Value], nulls: bool, row: str, body: list[str], goes_on: str = ""
+    ) -> list[str]:
+        """Return what is done with each row that has a key, which may be deleted or changed by that.
+
+        Parameters
+        ----------
+        index : tuple of int
+            The attributes of the key.
+        keys : sequence of Value
+            Their values.
+        nulls : bool
+            Whether null finds null.
+        row : str
+            The name of the row's node.
+        body : list of str
+            What is done.
+        goes_on : str
+            The condition under which further rows are looked at; empty where all are.
+        """
+        own = next(one for one in self.indexes if one.attributes == index)
+        number, chain = self._name(), f"{own.name}_next"
+        seek = seeks(self._arrays, own.name, self.room, own.words(keys), number)
+        without = "" if nulls else either(*(value.null for value in keys))
+        if without:
+            seek = [f"{number} = -1", f"if not ({without}):", *indent(seek)]
+        if own.unique:
+            return [*seek, f"if {number} >= 0:", f"    {row} = {own.name}_first[{number}]", *indent(body)]
+        first = f"({own.name}_first[{number}] if {number} >= 0 else -1)"
+        return [*seek, *self._chain(first, chain, row, body, goes_on)]
+
+    def _chain(self, first: str, chain: str, row: str, body: list[str], goes_on: str) -> list[str]:
+        following = self._name()
+        head = [f"{row} = {following}", f"{following} = {chain}[{row}]"]
+        test = f"{following} >= 0 and {goes_on}" if goes_on else f"{following} >= 0"
+        return [f"{following} = {first}", f"while {test}:", *indent([*head, *body])]
+
+    # Changing rows.
+
+    def makes(self, row: str, values: Iterable[tuple[int, Value]]) -> list[str]:
+        """Return what makes a row of these values that is not in the table yet."""
+        prefix = self._prefix
+        return [f"{row} = allot({prefix}_free, {prefix}_after)", *self.stores(row, values)]
+
+    def inserts(self, row: str) -> list[str]:
+        """Return what puts a row into the table, or refuses it where its primary key is taken."""
+        prefix = self._prefix
+        own = self.indexes[0] if self.table.key else None
+        others = [line for index in self.indexes if index is not own for line in self._enters(index, row)]
+        lines = [
+            f"append({prefix}_first, {prefix}_last, {prefix}_before, {prefix}_after, 0, {row})",
+            *self._numbered(row),
+            f"{prefix}_info[{COUNT}] += 1",
+            *others,
+        ]
+        if own is None:
+            return lines
+        number = self._name()
+        return [
+            *self._number_of(own, row, number),
+            f"if {own.name}_first[{number}] >= 0:",
+            f"    {prefix}_info[{REFUSED}] += 1",
+            f"    give_back({prefix}_free, {prefix}_after, {row})",
+            "else:",
+            *indent([*self._takes(own, row, number), *lines]),
+        ]
+
+    def _key(self, index: TableIndex, row: str) -> list[Value]:
+        return [self.value(place, row) for place in index.attributes]
+
+    def _number_of(self, index: TableIndex, row: str, number: str) -> list[str]:
+        return finds(self._arrays, index.name, self.room, index.words(self._key(index, row)), number)
+
+    def _enters(self, index: TableIndex, row: str) -> list[str]:
+        """Return what puts a row into an index, among the others by their numbers."""
+        name, number = index.name, self._name()
+        without = index.without(self._key(index, row))
+        lists = f"{name}_first, {name}_last, {name}_previous, {name}_next"
+        return [
+            f"{name}_of[{row}] = -1",
+            f"if not ({without}):",
+            *indent(self._number_of(index, row, number)),
+            f"    {name}_of[{row}] = {number}",
+            f"    insert_by_time({lists}, {self._prefix}_number, {number}, {row})",
+        ]
+
+    def _leaves(self, index: TableIndex, row: str) -> list[str]:
+        """Return what takes a row out of an index; a key without rows is forgotten."""
+        name, number = index.name, self._name()
+        release = f"release({name}_slots, {name}_keys, {name}_meta, {name}_after, {number}, {index.width})"
+        if index.unique:
+            return [f"{number} = {name}_of[{row}]", f"{name}_first[{number}] = -1", release]
+        lists = f"{name}_first, {name}_last, {name}_previous, {name}_next"
+        return [
+            f"{number} = {name}_of[{row}]",
+            f"if {number} >= 0:",
+            f"    unlink({lists}, {number}, {row})",
+            f"    if {name}_first[{number}] < 0:",
+            f"        {release}",
+        ]
+
+    def deletes(self, row: str) -> list[str]:
+        """Return what takes a row out of the table."""
+        prefix = self._prefix
+        leaves = [line for index in self.indexes for line in self._leaves(index, row)]
+        return [
+            *leaves,
+            f"{prefix}_info[{MOST}] = max({prefix}_info[{MOST}], {prefix}_info[{COUNT}])",
+            f"{prefix}_info[{COUNT}] -= 1",
+            f"unlink({prefix}_first, {prefix}_last, {prefix}_before, {prefix}_after, 0, {row})",
+            f"give_back({prefix}_free, {prefix}_after, {row})",
+        ]
+
+    def moves(self, row: str, values: Sequence[tuple[int, Value]]) -> list[str]:
+        """Return what changes attributes of a row, and puts it where one would be inserted if its primary key changes.
+
+        Nothing changes where another row has the new key. For the values see `changes`.
+        """
+        prefix, own, number = self._prefix, self.indexes[0], self._name()
+        given = dict(values)
+        fresh = [given.get(place) or self.value(place, row) for place in own.attributes]
+        lists = f"{prefix}_first, {prefix}_last, {prefix}_before, {prefix}_after, 0, {row}"
+        others = [index for index in self.indexes if index is not own]
+        return [
+            *seeks(self._arrays, own.name, self.room, own.words(fresh), number),
+            f"if {number} >= 0 and {own.name}_first[{number}] == {row}:",
+            *indent(self.changes(row, [one for one in values if one[0] not in own.attributes]) or ["pass"]),
+            f"elif {number} >= 0:",
+            f"    {prefix}_info[{REFUSED}] += 1",
+            "else:",
+            *indent([line for index in self.indexes for line in self._leaves(index, row)]),
+            *indent(self.stores(row, values)),
+            *indent([f"unlink({lists})", f"append({lists})", *self._numbered(row)]),
+            *indent([*self._number_of(own, row, number), *self._takes(own, row, number)]),
+            *indent([line for index in others for line in self._enters(index, row)]),
+        ]
+
+    def _numbered(self, row: str) -> list[str]:
+        """Return what gives a row its number."""
+        prefix = self._prefix
+        return [f"{prefix}_number[{row}] = {prefix}_info[{NEXT}]", f"{prefix}_info[{NEXT}] += 1"]
+
+    @staticmethod
+    def _takes(index: TableIndex, row: str, number: str) -> list[str]:
+        """Return what has a primary key, given its number, be that of a row."""
+        return [f"{index.name}_first[{number}] = {row}", f"{index.name}_of[{row}] = {number}"]
+
+    def changes(self, row: str, values: Sequence[tuple[int, Value]]) -> list[str]:
+        """Return what changes attributes of a row, but none of its primary key; the values do not name arrays of it."""
+        changed = {place for place, _ in values}
+        moved = [index for index in self.indexes if changed & set(index.attributes)]
+        return [
+            *(line for index in moved for line in self._leaves(index, row)),
+            *self.stores(row, values),
+            *(line for index in moved for line in self._enters(index, row)),
+        ]

@@ -1,0 +1,1 @@
+"""Windows in the text of a program."""

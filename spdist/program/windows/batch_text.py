@@ -1,0 +1,239 @@
+"""Windows of a program that release batches: what they hold is a list of nodes for each key, in one pool.
+
+A batch is put out as one chunk: the batch before leaves, all totals begin anew, and the events of the batch enter.
+Until then nothing is computed of them. The event's node is ``d``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spdist.program.expressions import FLAG, NUMBER, TypedWriter, Value
+from spdist.program.parts import Event, QueryText, Whole, indent
+from spdist.program.queries.batch_groups import BatchGroups
+from spdist.program.queries.result_text import ResultWriter
+from spdist.program.shape import Batched
+
+__all__ = ["BatchWriter", "ChunkWriter"]
+
+
+class BatchWriter:
+    """Writes what a window does that releases batches.
+
+    Parameters
+    ----------
+    whole : Whole
+        The text.
+    query : QueryText
+        The query; it is told which attributes are kept.
+    key : str
+        Source of the number of the partition's key.
+    groups : BatchGroups
+        The totals.
+    writer : callable
+        From what reads an attribute, the source of a timestamp and that of a group to a writer of expressions.
+    results : ResultWriter
+        What is put out.
+
+    Notes
+    -----
+    Of each key there are two lists: ``q_head``, the open batch, and ``q_left``, the one released last, where events
+    that leave are put out.
+    """
+
+    def __init__(
+        self,
+        whole: Whole,
+        query: QueryText,
+        key: str,
+        groups: BatchGroups,
+        writer: Callable[[Callable[[int], Value], str, str], TypedWriter],
+        results: ResultWriter,
+    ) -> None:
+        self._whole = whole
+        self._query = query
+        self._window = query.read.window if isinstance(query.read.window, Batched) else Batched()
+        self._key = key
+        self._groups = groups
+        self._writer = writer
+        self._results = results
+        self._prefix = query.name
+        self._nodes = f"nodes {query.name}"
+        self._expires = query.read.puts_out_expired
+        query.kept = query.shown if self._expires or query.read.waits else []
+        query.kept = sorted({*query.kept, *self._window.known})
+        self._declare()
+
+    def _declare(self) -> None:
+        arrays, prefix = self._whole.arrays, self._prefix
+        lists = self._query.read.lists
+        for name in lists:
+            arrays.declare(f"{prefix}_{name}", NUMBER, self._query.instances, "-1")
+            arrays.declare(f"{prefix}_{name}_end", NUMBER, self._query.instances, "-1")
+            arrays.declare(f"{prefix}_{name}_size", NUMBER, self._query.instances)
+        if lists:
+            arrays.declare(f"{prefix}_next", NUMBER, self._nodes, "-1")
+            arrays.declare(f"{prefix}_ts", NUMBER, self._nodes)
+            arrays.free_list(f"{prefix}_free")
+
+    def takes(self, event: Event) -> list[str]:
+        """Return what is done with an event."""
+        prefix, key, length = self._prefix, self._key, self._window.length
+        if not self._window.passes:
+            return [
+                *self._holds(event, "head"),
+                f"if {prefix}_head_size[{key}] >= {length}:",
+                *indent(self._results.hands_over(self._chunk([*self._closes(), *self._releases()]))),
+            ]
+        count = self._whole.arrays.declare(f"{prefix}_count", NUMBER, self._query.instances)
+        full = [f"if {count}[{key}] == {length}:", *indent([*self._closes(), f"{count}[{key}] = 0"])]
+        return self._results.hands_over(self._chunk([*full, f"{count}[{key}] += 1", *self._passes(event)]))
+
+    def _chunk(self, lines: list[str]) -> list[str]:
+        return [*self._groups.before(), *lines, *self._groups.forgets()]
+
+    # What is held.
+
+    def _holds(self, event: Event, where: str) -> list[str]:
+        """Return what puts an event at the end of a list, as ``d``."""
+        prefix, key = self._prefix, self._key
+        return [
+            f"d = {prefix}_free[0]",
+            "if d >= 0:",
+            f"    {prefix}_free[0] = {prefix}_next[d]",
+            "else:",
+            f"    d = {prefix}_free[1]",
+            f"    {prefix}_free[1] = d + 1",
+            f"{prefix}_next[d] = -1",
+            f"if {prefix}_{where}[{key}] < 0:",
+            f"    {prefix}_{where}[{key}] = d",
+            "else:",
+            f"    {prefix}_next[{prefix}_{where}_end[{key}]] = d",
+            f"{prefix}_{where}_end[{key}] = d",
+            f"{prefix}_{where}_size[{key}] += 1",
+            *self._writes(event),
+        ]
+
+    def _writes(self, event: Event) -> list[str]:
+        """Return what writes an event into its node."""
+        lines = [f"{self._prefix}_ts[d] = {event.timestamp}"]
+        for place in self._query.kept:
+            value = event.read(place)
+            values, nulls = self._whole.attribute(f"{self._prefix}_w", place, value.type, self._nodes)
+            lines += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null}"]
+        return lines
+
+    def _frees(self, where: str) -> list[str]:
+        """Return what lets all nodes of a list be free."""
+        prefix, key = self._prefix, self._key
+        return [
+            f"if {prefix}_{where}[{key}] >= 0:",
+            f"    {prefix}_next[{prefix}_{where}_end[{key}]] = {prefix}_free[0]",
+            f"    {prefix}_free[0] = {prefix}_{where}[{key}]",
+            f"    {prefix}_{where}[{key}] = -1",
+            f"    {prefix}_{where}_size[{key}] = 0",
+        ]
+
+    def _each(self, where: str, body: list[str]) -> list[str]:
+        """Return a loop over a list."""
+        prefix = self._prefix
+        if not body:
+            return []
+        return [f"d = {prefix}_{where}[{self._key}]", "while d >= 0:", *indent([*body, f"d = {prefix}_next[d]"])]
+
+    def _kept(self, place: int) -> Value:
+        """Return the value of an attribute of the event of node ``d``."""
+        type = self._query.read.types[place]
+        values, nulls = self._whole.attribute(f"{self._prefix}_w", place, type, self._nodes)
+        return Value(f"{values}[d]", f"{nulls}[d] != 0", type)
+
+    # What a batch does.
+
+    @property
+    def _closed_at(self) -> str:
+        """Source of the timestamp of events that leave."""
+        return "now"
+
+    def _closes(self) -> list[str]:
+        """Return what lets the batch before leave, and all totals begin anew."""
+        lines: list[str] = []
+        if self._expires:
+            group, prefix = f"{self._prefix}_g[d]", self._prefix
+            leaves = self._groups.removes(self._kept, f"{prefix}_ts[d]", group)
+            shown = self._results.of(Event(self._kept, self._closed_at, "gone"), True)
+            lines = [*self._each("left", [*leaves, *shown]), *self._frees("left")]
+        return [*lines, *self._resets()]
+
+    def _resets(self) -> list[str]:
+        """Return what lets all totals begin anew."""
+        return self._groups.resets()
+
+    def _releases(self) -> list[str]:
+        """Return what lets the events of the open batch enter; they are those that were released last then."""
+        prefix, key = self._prefix, self._key
+        groups, results = self._groups, self._results
+        event = Event(self._kept, f"{prefix}_ts[d]", groups.number)
+        if results.late:
+            lines = self._each(
+                "head", [*groups.finds(event.read), *groups.newest(results.count, "d"), *self._adds(event)]
+            )
+            found = [f"d = {prefix}_newest[s]", f"{groups.number} = {prefix}_of[s]"] if groups.grouped else []
+            found = found or [f"d = {prefix}_newest[s]"]
+            lines += [f"for s in range({results.count}):", *indent([*found, *results.at(event)])]
+        else:
+            lines = self._each("head", self._enters(event, "d"))
+        if not self._expires:
+            return [*lines, *self._frees("head")]
+        moved = [f"{prefix}_left{part}[{key}] = {prefix}_head{part}[{key}]" for part in ("", "_end", "_size")]
+        return [*lines, *moved, f"{prefix}_head[{key}] = -1", f"{prefix}_head_size[{key}] = 0"]
+
+    def _passes(self, event: Event) -> list[str]:
+        """Return what lets an event enter when it comes."""
+        if not self._expires:
+            return self._enters(event, "")
+        return [*self._holds(event, "left"), *self._enters(event, "d")]
+
+    def _enters(self, event: Event, node: str) -> list[str]:
+        """Return what adds an event to the totals, and puts its result out; `node` is where its group is noted."""
+        groups = self._groups
+        lines = [*groups.finds(event.read), *groups.joins()]
+        if self._expires and groups.aggregated:
+            group = self._whole.arrays.declare(f"{self._prefix}_g", NUMBER, self._nodes, "-1")
+            lines.append(f"{group}[{node}] = {groups.number}")
+        return [*lines, *self._adds(event), *self._results.of(event, False)]
+
+    def _adds(self, event: Event) -> list[str]:
+        groups = self._groups
+        return groups.enters(lambda: self._writer(event.read, event.timestamp, groups.number))
+
+
+class ChunkWriter(BatchWriter):
+    """Writes what happens in a window that has each chunk for a batch; see `BatchWriter`.
+
+    Notes
+    -----
+    ``q_came`` is whether an event has come since the totals began anew. In a partition where nothing leaves they never
+    do, as in Siddhi.
+    """
+
+    def block(self, event: Event, loop: Callable[[list[str]], list[str]]) -> list[str]:
+        """Return what is done with a chunk of events; `loop` as for `PeriodWriter.block`."""
+        some = self._whole.name()
+        first = [f"if {some} == 0:", f"    {some} = 1", *indent(self._closes())]
+        came = [] if self._goes_on else [f"{self._came} = 1"]
+        return self._results.hands_over(
+            self._chunk([f"{some} = 0", *loop([*first, *came, *self._passes(event)])]),
+        )
+
+    @property
+    def _goes_on(self) -> bool:
+        return self._query.keyed is not None and not self._expires
+
+    @property
+    def _came(self) -> str:
+        came = self._whole.arrays.declare(f"{self._prefix}_came", FLAG, self._query.instances)
+        return f"{came}[{self._key}]"
+
+    def _resets(self) -> list[str]:
+        """Return what lets all totals begin anew, where an event has come since they did."""
+        return [f"if {self._came} != 0:", *indent([f"{self._came} = 0", *super()._resets()])]

@@ -1,0 +1,57 @@
+"""Windows of a program that hold events back: they enter the totals when their time is over, and never leave."""
+
+from __future__ import annotations
+
+from spdist.program.expressions import NUMBER
+from spdist.program.parts import Event, indent
+from spdist.program.timer_text import NEVER, TimerWriter
+from spdist.program.windows.batch_text import BatchWriter
+
+__all__ = ["DelayWriter"]
+
+
+class DelayWriter(BatchWriter):
+    """Writes what a window does that holds events back; see `BatchWriter`."""
+
+    def _declare(self) -> None:
+        super()._declare()
+        self._timer = TimerWriter(self._whole.arrays, self._query, self._key)
+        self._latest = self._whole.arrays.declare(f"{self._prefix}_latest", NUMBER, self._query.instances, NEVER)
+
+    def takes(self, event: Event) -> list[str]:
+        """Return what is done with an event."""
+        latest = f"{self._latest}[{self._key}]"
+        asks = self._timer.asks(f"{event.timestamp} + {self._span}")
+        return [
+            *self._goes_on(),
+            *self._holds(event, "head"),
+            f"if {event.timestamp} > {latest}:",
+            f"    {latest} = {event.timestamp}",
+            f"    {asks}",
+        ]
+
+    def wakes(self) -> list[str]:
+        """Return what is done when the timer of a key is due."""
+        body = self._results.hands_over(self._chunk(self._goes_on()))
+        if self._query.keyed is not None:
+            body += [f"if {self._prefix}_head[{self._key}] < 0:", f"    {self._latest}[{self._key}] = {NEVER}"]
+        return self._timer.wakes(body)
+
+    @property
+    def _span(self) -> int:
+        assert self._query.read.window is not None
+        return self._query.read.window.span
+
+    def _goes_on(self) -> list[str]:
+        """Return what lets the events go on whose time is over."""
+        prefix, key, groups = self._prefix, self._key, self._groups
+        event = Event(self._kept, "now", groups.number)
+        return [
+            f"while {prefix}_head[{key}] >= 0 and {prefix}_ts[{prefix}_head[{key}]] <= now - {self._span}:",
+            f"    d = {prefix}_head[{key}]",
+            f"    {prefix}_head[{key}] = {prefix}_next[d]",
+            f"    {prefix}_head_size[{key}] -= 1",
+            *indent([*groups.finds(event.read), *self._adds(event), *self._results.of(event)]),
+            f"    {prefix}_next[d] = {prefix}_free[0]",
+            f"    {prefix}_free[0] = d",
+        ]

@@ -1,0 +1,126 @@
+"""Windows of a program that release the batches of a time: an event or a timer ends a period.
+
+The end of the open period is one for all keys of a partition (but see `unique_text`). Where a period ends that puts
+out nothing, the window goes to sleep: no timer is set, and the next event finds out which period it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spdist.program.expressions import FLAG, NUMBER
+from spdist.program.parts import Event, indent
+from spdist.program.timer_text import NEVER, TimerWriter
+from spdist.program.windows.batch_text import BatchWriter
+
+__all__ = ["PeriodWriter"]
+
+
+class PeriodWriter(BatchWriter):
+    """Writes what a window does that releases the batches of a time; see `BatchWriter`.
+
+    Notes
+    -----
+    ``q_ending`` is the end of the open period, ``q_asleep`` the number of the key whose timer sleeps, plus one, and
+    ``q_came`` whether an event has passed since the totals began anew.
+    """
+
+    @property
+    def _period(self) -> str:
+        """Source of the number of the open period, which is one for all keys."""
+        return "0"
+
+    def _declare(self) -> None:
+        super()._declare()
+        arrays, room = self._whole.arrays, "1" if self._period == "0" else self._query.instances
+        self._ending = f"{arrays.declare(f'{self._prefix}_ending', NUMBER, room, NEVER)}[{self._period}]"
+        self._asleep = f"{arrays.declare(f'{self._prefix}_asleep', NUMBER, room)}[{self._period}]"
+        if self._window.passes:
+            arrays.declare(f"{self._prefix}_came", FLAG, self._query.instances)
+        self._timer = TimerWriter(arrays, self._query, self._key)
+
+    def block(self, event: Event, loop: Callable[[list[str]], list[str]]) -> list[str]:
+        """Return what is done with a chunk of events.
+
+        Parameters
+        ----------
+        event : Event
+            An event of it.
+        loop : callable
+            From what is done with an event to a loop over those that come to the window.
+        """
+        some, ends = self._whole.name(), self._whole.name()
+        begins = [f"{some} = 0", f"{ends} = 0"]
+        first = [f"if {some} == 0:", f"    {some} = 1", *indent([*self._looks(ends), *self._begins(ends)])]
+        test = f"if {ends} != 0:"
+        if not self._window.passes:
+            released = self._results.hands_over(self._chunk([*self._closes(), *self._releases()]))
+            return [*begins, *loop([*first, *self._collects(event, ends)]), test, *indent(released)]
+        passing = [*first, f"{self._prefix}_came[{self._key}] = 1", *self._passes(event)]
+        chunk = [*begins, *loop(passing), test, *indent(self._closes())]
+        return self._results.hands_over(self._chunk(chunk))
+
+    def wakes(self) -> list[str]:
+        """Return what is done when the timer of a key is due."""
+        ends = self._whole.name()
+        body = self._chunk([*self._closes(), *([] if self._window.passes else self._releases())])
+        return self._timer.wakes(
+            [
+                f"{ends} = 0",
+                f"if now >= {self._ending}:",
+                f"    if {' and '.join([*self._calm, self._timer.is_only()])}:",
+                f"        {self._asleep} = {self._key} + 1",
+                "    else:",
+                *indent(indent(self._ends(ends))),
+                f"if {ends} != 0:",
+                *indent(self._ended(self._results.hands_over(body))),
+            ]
+        )
+
+    @property
+    def _calm(self) -> list[str]:
+        """The conditions under which a period that ends puts out nothing."""
+        prefix, key = self._prefix, self._key
+        calm = [f"{prefix}_{name}[{key}] < 0" for name in self._query.read.lists]
+        return [*calm, *([f"{prefix}_came[{key}] == 0"] if self._window.passes else [])]
+
+    def _begins(self, ends: str) -> list[str]:
+        """Return what is done with the first event of a chunk; `ends`: whether it has ended the open period."""
+        return []
+
+    def _collects(self, event: Event, ends: str) -> list[str]:
+        """Return what is done with an event of a chunk."""
+        return self._holds(event, "head")
+
+    def _ended(self, released: list[str]) -> list[str]:
+        """Return what is done when a timer has ended the open period, given what releases it."""
+        return released
+
+    def _looks(self, ends: str) -> list[str]:
+        """Return what finds out whether an event ends the open period, or opens the first one."""
+        ending, asleep, span, start = self._ending, self._asleep, self._window.span, self._window.start
+        until = self._whole.until(self._query.read)
+        first = f"now + {span}" if start is None else f"now + {span} - remainder(now - {start}, {span})"
+        return [
+            f"if {asleep} != 0:",
+            f"    if {ending} <= {until}:",
+            f"        {ending} += (({until} - {ending}) // {span} + 1) * {span}",
+            f"    {self._timer.asks(ending, f'{asleep} - 1')}",
+            f"    {asleep} = 0",
+            f"if {ending} == {NEVER}:",
+            f"    {ending} = {first}",
+            f"    {self._timer.asks(ending)}",
+            f"if now >= {ending}:",
+            *indent(self._ends(ends)),
+        ]
+
+    def _ends(self, ends: str) -> list[str]:
+        return [f"{ends} = 1", f"{self._ending} += {self._window.span}", self._timer.asks(self._ending)]
+
+    def _resets(self) -> list[str]:
+        """Return what lets all totals begin anew, where an event has come since they did."""
+        came = f"{self._prefix}_came[{self._key}]"
+        if self._window.passes:
+            return [f"if {came} != 0:", *indent([f"{came} = 0", *self._groups.resets()])]
+        resets = self._groups.resets()
+        return [f"if {self._prefix}_head[{self._key}] >= 0:", *indent(resets)] if resets else []

@@ -1,0 +1,183 @@
+"""The window of a query in a program: a queue of nodes for each key of the partition, in one pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spdist.program.expressions import NUMBER, Value
+from spdist.program.parts import QueryText, Whole, indent
+from spdist.program.queries.group_text import GroupWriter
+from spdist.program.queries.result_text import ResultWriter
+from spdist.program.shape import Sliding
+from spdist.program.timer_text import NEVER, TimerWriter
+
+__all__ = ["WindowWriter"]
+
+
+class WindowWriter:
+    """Writes what happens in a window that events leave one by one, oldest first; the event's node is ``d``.
+
+    Parameters
+    ----------
+    whole : Whole
+        The text.
+    query : QueryText
+        The query; it is told which attributes are kept.
+    window : Sliding
+        The window.
+    key : str
+        Source of the number of the partition's key.
+    groups : GroupWriter
+        The totals, which events that leave are taken off.
+    """
+
+    def __init__(self, whole: Whole, query: QueryText, window: Sliding, key: str, groups: GroupWriter) -> None:
+        self._whole = whole
+        self._query = query
+        self._window = window
+        self._key = key
+        self._groups = groups
+        self._prefix = query.name
+        self._nodes = f"nodes {query.name}"
+        self._timer = TimerWriter(whole.arrays, query, key, query.operator) if query.read.timed else None
+        query.kept = sorted({*self._wanted(), *window.known})
+
+    def _wanted(self) -> list[int]:
+        """Return the attributes that are read of an event behind its entering."""
+        query, groups = self._query, self._groups
+        return query.shown if query.read.puts_out_expired or groups.conditions else groups.attributes()
+
+    @property
+    def left_at(self) -> str:
+        """Source of the timestamp of an event that leaves."""
+        return "now"
+
+    def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
+        """Return what lets the events leave that the new one drives out, and the new one enter.
+
+        Parameters
+        ----------
+        read : callable
+            From an attribute's place to its value in the event.
+        timestamp : str
+            Source of the event's timestamp.
+        leaving : list of str
+            What is done for an event that leaves, once it is off the totals.
+        """
+        prefix, key = self._prefix, self._key
+        return [
+            *self.leaves(leaving, enters=True),
+            *self._holds(read, timestamp),
+            f"{prefix}_next[d] = -1",
+            f"if {prefix}_head_end[{key}] < 0:",
+            f"    {prefix}_head[{key}] = d",
+            "else:",
+            f"    {prefix}_next[{prefix}_head_end[{key}]] = d",
+            f"{prefix}_head_end[{key}] = d",
+            f"{prefix}_head_size[{key}] += 1",
+            *self._asks(timestamp),
+        ]
+
+    def pushes_out(self, leaving: list[str]) -> list[str]:
+        """Return what lets an event leave after the new one has entered; for `leaving` see `enters`."""
+        return []
+
+    @property
+    def _room(self) -> str:
+        """The room of lists."""
+        return self._query.instances
+
+    def _holds(self, read: Callable[[int], Value], timestamp: str) -> list[str]:
+        """Return what lets a node, ``d``, be that of the new event."""
+        arrays, prefix = self._whole.arrays, self._prefix
+        for name in ("head", "head_end"):
+            arrays.declare(f"{prefix}_{name}", NUMBER, self._room, "-1")
+        arrays.declare(f"{prefix}_head_size", NUMBER, self._room)
+        arrays.declare(f"{prefix}_next", NUMBER, self._nodes, "-1")
+        arrays.declare(f"{prefix}_ts", NUMBER, self._nodes)
+        arrays.free_list(f"{prefix}_free")
+        kept = []
+        for place in self._query.kept:
+            value = read(place)
+            values, nulls = self._whole.attribute(f"{prefix}_w", place, value.type, self._nodes)
+            kept += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null}"]
+        return [
+            f"d = {prefix}_free[0]",
+            "if d >= 0:",
+            f"    {prefix}_free[0] = {prefix}_next[d]",
+            "else:",
+            f"    d = {prefix}_free[1]",
+            f"    {prefix}_free[1] = d + 1",
+            f"{prefix}_ts[d] = {timestamp}",
+            *kept,
+        ]
+
+    def _asks(self, timestamp: str) -> list[str]:
+        """Return what asks for a wake-up when the event leaves, where it is later than all before."""
+        if self._timer is None:
+            return []
+        asks = self._timer.asks(f"{timestamp} + {self._window.span}")
+        if self._window.length:  # each event is waited for
+            return [asks]
+        latest = self._whole.arrays.declare(f"{self._prefix}_latest", NUMBER, self._query.instances, NEVER)
+        return [
+            f"if {timestamp} > {latest}[{self._key}]:",
+            f"    {latest}[{self._key}] = {timestamp}",
+            f"    {asks}",
+        ]
+
+    def wakes(self, results: ResultWriter, leaving: list[str]) -> list[str]:
+        """Return what is done when the timer of a key is due; for `leaving` see `enters`."""
+        assert self._timer is not None
+        groups, prefix, key = self._groups, self._prefix, self._key
+        lines = self.leaves(leaving)
+        body = results.hands_over([*groups.before(), *lines, *groups.forgets()])
+        if self._query.keyed is not None and not self._window.length and self._window.unique is None:
+            body += [f"if {prefix}_head[{key}] < 0:", f"    {prefix}_latest[{key}] = {NEVER}"]
+        return self._timer.wakes(body)
+
+    def leaves(self, leaving: list[str], enters: bool = False) -> list[str]:
+        """Return what lets the events leave whose time is over, or the oldest where there are enough; see `enters`."""
+        window, prefix, key = self._window, self._prefix, self._key
+        full = f"if {prefix}_head_size[{key}] >= {window.length}:"
+        due = f"while {prefix}_head[{key}] >= 0 and {prefix}_ts[{prefix}_head[{key}]] <= now - {window.span}:"
+        tests = [*([due] if window.span else []), *([full] if enters and window.length else [])]
+        return [line for test in tests for line in self._leaves(test, leaving)]
+
+    def _leaves(self, test: str, leaving: list[str]) -> list[str]:
+        prefix, key = self._prefix, self._key
+        return [
+            test,
+            f"    d = {prefix}_head[{key}]",
+            f"    {prefix}_head[{key}] = {prefix}_next[d]",
+            f"    if {prefix}_head[{key}] < 0:",
+            f"        {prefix}_head_end[{key}] = -1",
+            f"    {prefix}_head_size[{key}] -= 1",
+            *indent(self._left(leaving)),
+        ]
+
+    def _left(self, leaving: list[str]) -> list[str]:
+        """Return what is done for the event of node ``d``, which is in no list any more."""
+        prefix = self._prefix
+        return [
+            *self._groups.leaves(self.kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", leaving),
+            f"{prefix}_next[d] = {prefix}_free[0]",
+            f"{prefix}_free[0] = d",
+        ]
+
+    def remembers(self) -> list[str]:
+        """Return what notes the group of the event that has entered."""
+        if not self._groups.aggregated:
+            return []
+        group = self._whole.arrays.declare(f"{self._prefix}_g", NUMBER, self._nodes, "-1")
+        return [f"{group}[d] = {self._groups.number}", *self._groups.counts()]
+
+    def kept(self, place: int) -> Value:
+        """Return the value of an attribute of the event of node ``d``."""
+        return self.kept_at(place, "d")
+
+    def kept_at(self, place: int, node: str) -> Value:
+        """Return the value of an attribute of the event of a node."""
+        type = self._query.read.types[place]
+        values, nulls = self._whole.attribute(f"{self._prefix}_w", place, type, self._nodes)
+        return Value(f"{values}[{node}]", f"{nulls}[{node}] != 0", type)

@@ -1,0 +1,441 @@
+"""Windows of a program that have one event of each key, the ``unique:`` ones.
+
+A key has a number, and under it ``q_node``, the node of its event: -1 where none has come, -2 where it has left.
+``q_place`` is the number of a node's key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from spdist.language.types import Type
+from spdist.program.expressions import FLAG, NUMBER, TypedWriter, Value
+from spdist.program.key_text import finds, key_word
+from spdist.program.parts import Event, QueryText, Whole, indent
+from spdist.program.shape import Unique
+from spdist.program.windows.batch_text import BatchWriter
+from spdist.program.windows.external_text import ExternalBatchWriter
+from spdist.program.windows.period_text import PeriodWriter
+from spdist.program.windows.text import WindowWriter
+
+__all__ = [
+    "UniqueBatchWriter",
+    "UniqueExternalWriter",
+    "UniqueLengthWriter",
+    "UniquePeriodWriter",
+    "UniqueTimeWriter",
+    "UniqueWriter",
+]
+
+_REALS = (Type.FLOAT, Type.DOUBLE)
+#: Java's hash codes of the texts that are no digits.
+_TRUE, _FALSE, _NULL = 3569038, 97196323, 3392903
+
+
+class _Keys:
+    """The table of a window's keys.
+
+    Parameters
+    ----------
+    whole : Whole
+        The text.
+    query : QueryText
+        The query.
+    unique : Unique
+        What makes an event the only one.
+    key : str
+        Source of the number of the partition's key.
+    """
+
+    def __init__(self, whole: Whole, query: QueryText, unique: Unique, key: str) -> None:
+        self._whole = whole
+        self._unique = unique
+        self._words = [key] if query.keyed is not None else []
+        self._table = f"{query.name}_u_k"
+        self._width = len(self._words) + 2
+        self.room = f"groups {query.name}_u"
+        #: Source of the number of the key of the event that comes.
+        self.number = f"u{query.name}"
+        self.node = whole.arrays.declare(f"{query.name}_node", NUMBER, self.room, "-1")
+        self._places = f"{query.name}_place", f"nodes {query.name}"
+
+    @property
+    def place(self) -> str:
+        """The array of the numbers of the keys of nodes."""
+        name, room = self._places
+        return self._whole.arrays.declare(name, NUMBER, room)
+
+    def finds(self, writer: TypedWriter) -> tuple[list[str], Value]:
+        """Return what finds the number of the key of the event that comes, and that key."""
+        value = writer.kept(writer.write(self._unique.key))
+        null = value.null
+        words = [f"0 if {null} else {key_word(value)}" if null else key_word(value)]
+        # As texts null and the text that is written for it are one key, and texts have numbers.
+        alike = self._unique.type is Type.STRING and self._unique.as_text
+        words.append(f"(1 if {null} else 0)" if null and not alike else "0")
+        found = finds(self._whole.arrays, self._table, self.room, [*self._words, *words], self.number)
+        return [*writer.lines, *found], value
+
+    def forgets(self, number: str) -> str:
+        """Return what forgets a key."""
+        return f"release({self._whole.arrays.table(self._table, self._width, self.room)}, {number}, {self._width})"
+
+    def hashed(self, value: Value) -> str:
+        """Return source of Java's hash code of a key, without sign."""
+        text, kind, as_text = value.text, value.type, self._unique.as_text
+        if kind is Type.STRING:
+            self._whole.arrays.declare("text_starts", NUMBER, "1")
+            self._whole.arrays.declare("text_bytes", FLAG, "1")
+            self._whole.sorts_texts = True
+            known = f"text_hash(text_starts, text_bytes, {text})"
+        elif kind is Type.BOOL:
+            yes, no = (_TRUE, _FALSE) if as_text else (1231, 1237)
+            known = f"({yes} if {text} else {no})"
+        elif kind in _REALS:
+            known = f"word_hash({key_word(value)})"
+        else:
+            known = f"digits_hash({text})" if as_text else f"whole_hash({text})"
+        return f"({_NULL if as_text else 0} if {value.null} else {known})" if value.null else known
+
+
+class UniqueWriter(WindowWriter):
+    """Writes what happens in a window that keeps one event of each key for ever; see `WindowWriter`."""
+
+    #: Makes a writer of expressions over the event that enters; whoever writes the query says it.
+    asked: Callable[[], TypedWriter]
+
+    @property
+    def _unique(self) -> Unique:
+        assert self._window.unique is not None
+        return self._window.unique
+
+    @property
+    def _keys(self) -> _Keys:
+        return _Keys(self._whole, self._query, self._unique, self._key)
+
+    @property
+    def _room(self) -> str:
+        return self._keys.room
+
+    def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
+        """Return what lets the new event enter, and the one before leave, or drops the new one."""
+        keys, prefix = self._keys, self._prefix
+        head = f"{prefix}_head[{keys.number}]"
+        before = [f"d = {head}", "if d >= 0:", *indent(self._left(leaving))]
+        if self._unique.first:
+            self._query.kept = []
+            before = [f"if {head} >= 0:", "    continue"]
+        return [
+            *keys.finds(self.asked())[0],
+            *before,
+            *self._holds(read, timestamp),
+            f"{head}, {prefix}_next[d] = d, -1",
+            f"{prefix}_head_end[{keys.number}], {prefix}_head_size[{keys.number}] = d, 1",
+        ]
+
+    def remembers(self) -> list[str]:
+        """Return what notes the group of the event that has entered; those that never leave need none."""
+        return [] if self._unique.first else super().remembers()
+
+
+class _ListWriter(UniqueWriter):
+    """Writes a window whose events are one list, in the order in which they came.
+
+    Notes
+    -----
+    An event may have to leave before its own result, so all that leaves does so when the new event's group is known.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._query.kept = sorted({*self._query.kept, *self._unique.places})
+        self._leaving: list[str] = []
+        self._timestamp = ""
+        self._old = self._whole.name()
+        self._links = f"{self._prefix}_head, {self._prefix}_head_end, {self._prefix}_before, {self._prefix}_next"
+
+    @property
+    def _room(self) -> str:
+        return self._query.instances
+
+    def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
+        """Return what finds the event of the same key, and makes a node of the new one."""
+        self._whole.arrays.declare(f"{self._prefix}_before", NUMBER, self._nodes, "-1")
+        self._leaving, self._timestamp = leaving, timestamp
+        keys = self._keys
+        return [
+            *keys.finds(self.asked())[0],
+            *self._holds(read, timestamp),
+            f"{self._old} = {keys.node}[{keys.number}]",
+            f"{keys.node}[{keys.number}], {keys.place}[d] = d, {keys.number}",
+        ]
+
+    def remembers(self) -> list[str]:
+        """Return what notes the group of the event that has entered, and lets events leave."""
+        return [*super().remembers(), *self._changes()]
+
+    def _changes(self) -> list[str]:
+        raise NotImplementedError
+
+    def _appends(self, node: str) -> list[str]:
+        return [f"append({self._links}, {self._key}, {node})", f"{self._prefix}_head_size[{self._key}] += 1"]
+
+    def _unlinks(self, node: str) -> list[str]:
+        return [f"unlink({self._links}, {self._key}, {node})", f"{self._prefix}_head_size[{self._key}] -= 1"]
+
+
+class UniqueTimeWriter(_ListWriter):
+    """Writes what happens in a window ``unique:time``; see `WindowWriter`."""
+
+    def _changes(self) -> list[str]:
+        old, prefix = self._old, self._prefix
+        return [
+            *self._appends("d"),
+            *self._asks(self._timestamp),
+            f"low = {prefix}_head[{self._key}] if {old} == -1 else -1",
+            # What is too old is looked for behind the event that is replaced, and not at all where that had left.
+            f"if {old} >= 0:",
+            f"    d, low = {old}, {prefix}_next[{old}]",
+            *indent([*self._unlinks("d"), *self._left(self._leaving)]),
+            *self._expires("low"),
+        ]
+
+    def _expires(self, first: str) -> list[str]:
+        """Return what lets the events leave that are too old, up to one that is not, the node `first` before others."""
+        prefix, keys = self._prefix, self._keys
+        return [
+            f"while {first} >= 0 and {prefix}_ts[{first}] <= now - {self._window.span}:",
+            f"    d = {first}",
+            *indent(self._unlinks("d")),
+            f"    {keys.node}[{keys.place}[d]] = -2",
+            *indent(self._left(self._leaving)),
+            f"    {first} = {prefix}_head[{self._key}]",
+        ]
+
+    def leaves(self, leaving: list[str], enters: bool = False) -> list[str]:
+        """Return what lets the events leave whose time is over."""
+        self._leaving = leaving
+        return [f"low = {self._prefix}_head[{self._key}]", *self._expires("low")]
+
+
+class UniqueLengthWriter(_ListWriter):
+    """Writes what happens in a window ``unique:length``; see `WindowWriter`, and the operator for its odd ways.
+
+    Notes
+    -----
+    Of each key of a partition: ``q_number``, that of the event that came last, ``q_passed``, that of the event behind
+    which one of the same key is looked for, ``q_torn``, and ``q_count``, how many keys there are. ``q_held`` is the
+    number of a node among those held, or 0. The latest event of a key has a node as long as no other comes, since it
+    leaves then, also where it has left before.
+    """
+
+    @property
+    def left_at(self) -> str:
+        """Source of the timestamp of an event that leaves."""
+        return "left_at"
+
+    def _changes(self) -> list[str]:
+        arrays, prefix, key, old = self._whole.arrays, self._prefix, self._key, self._old
+        number, passed, torn, count = (
+            f"{arrays.declare(f'{prefix}_{name}', NUMBER, self._query.instances)}[{key}]"
+            for name in ("number", "passed", "torn", "count")
+        )
+        held = arrays.declare(f"{prefix}_held", NUMBER, self._nodes)
+        fresh, stays = self._whole.name(), self._whole.name()
+        head, tail = f"{prefix}_head[{key}]", f"{prefix}_head_end[{key}]"
+        holds = [
+            f"if {head} < 0:",
+            f"    {torn} = 0",
+            f"{number} += 1",
+            f"if {torn} == 0:",
+            f"    {held}[{fresh}] = {number}",
+            *indent(self._appends(fresh)),
+        ]
+        return [
+            f"{fresh}, left_at, {held}[d] = d, now, 0",
+            "d = -1",
+            f"if {old} >= 0:",
+            f"    d = {old}",
+            f"    if {passed} >= 0 and {held}[d] > {passed}:",
+            f"        if d == {tail} and d != {head}:",
+            f"            {torn} = 1",
+            f"        {held}[d] = 0",
+            *indent(indent(self._unlinks("d"))),
+            f"    if {passed} >= 0 and {tail} >= 0 and {held}[{tail}] > {passed}:",
+            f"        {passed} = {held}[{tail}]",
+            *indent(holds),
+            "else:",
+            f"    {count} += 1",
+            f"    if {count} <= {self._window.length}:",
+            *indent(indent(holds)),
+            f"    elif {head} >= 0:",
+            f"        d = {head}",
+            f"        if {held}[d] == {passed}:",
+            f"            {passed} = -1",
+            f"        {held}[d] = 0",
+            *indent(indent([*self._unlinks("d"), *holds])),
+            "    else:",
+            f"        d, left_at = {fresh}, {self._timestamp}",
+            "if d >= 0:",
+            *indent(self._goes(stays)),
+        ]
+
+    def _goes(self, stays: str) -> list[str]:
+        """Return what is done for an event that leaves; its node stays where it is held, or is its key's latest one."""
+        prefix, keys, groups = self._prefix, self._keys, self._groups
+        counts = f"{prefix}_members[{prefix}_g[d]] += {stays}"
+        return [
+            f"{stays} = 1 if {prefix}_held[d] > 0 or {keys.node}[{keys.place}[d]] == d else 0",
+            *([counts] if groups.grouped and groups.aggregated else []),
+            *groups.leaves(self.kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", self._leaving),
+            f"if {stays} == 0:",
+            f"    {prefix}_next[d] = {prefix}_free[0]",
+            f"    {prefix}_free[0] = d",
+        ]
+
+
+class _UniqueBatchText(BatchWriter):
+    """Writes what a window does that releases batches of one event of each key; see `BatchWriter`."""
+
+    #: Makes a writer of expressions over the event that enters; whoever writes the query says it.
+    asked: Callable[[], TypedWriter]
+
+    def _declare(self) -> None:
+        super()._declare()
+        assert self._window.unique is not None
+        self._unique = self._window.unique
+        self._keys = _Keys(self._whole, self._query, self._unique, self._key)
+
+    def _holds(self, event: Event, where: str) -> list[str]:
+        """Return what puts an event at the end of a list, or where the one of its key is, as ``d``."""
+        keys = self._keys
+        lines, value = keys.finds(self.asked())
+        changes = ["pass"] if self._unique.first else self._writes(event)
+        return [
+            *lines,
+            f"d = {keys.node}[{keys.number}]",
+            "if d >= 0:",
+            *indent(changes),
+            "else:",
+            *indent(super()._holds(event, where)),
+            f"    {keys.node}[{keys.number}], {keys.place}[d] = d, {keys.number}",
+            *indent(self._notes(value)),
+        ]
+
+    def _notes(self, value: Value) -> list[str]:
+        """Return what else is noted of a key that is new in its batch."""
+        return []
+
+    def _releases(self) -> list[str]:
+        keys = self._keys
+        forgets = [f"{keys.node}[{keys.place}[d]] = -1", keys.forgets(f"{keys.place}[d]")]
+        return [*self._each("head", forgets), *super()._releases()]
+
+
+class UniqueExternalWriter(_UniqueBatchText, ExternalBatchWriter):
+    """Writes what happens in a window ``unique:externalTimeBatch``; see `BatchWriter`."""
+
+
+class UniqueBatchWriter(_UniqueBatchText):
+    """Writes what a window does that releases a batch when so many keys have come; see `BatchWriter`.
+
+    Notes
+    -----
+    Keys are released in the order of a table of Java's: ``q_capacity`` is how many buckets it has, for each key of the
+    partition, and ``q_hash`` the hash of a node's key.
+    """
+
+    def _declare(self) -> None:
+        super()._declare()
+        arrays, prefix = self._whole.arrays, self._prefix
+        arrays.declare(f"{prefix}_capacity", NUMBER, self._query.instances, "16")
+        for name in ("hash", "bucket", "order", "spare"):
+            arrays.declare(f"{prefix}_{name}", NUMBER, self._nodes)
+        arrays.declare("text_starts", NUMBER, "1")
+        arrays.declare("text_bytes", FLAG, "1")
+
+    def _notes(self, value: Value) -> list[str]:
+        capacity, hashed = f"{self._prefix}_capacity[{self._key}]", f"{self._prefix}_hash[d]"
+        return [
+            f"{hashed} = {self._keys.hashed(value)}",
+            f"{hashed} = {hashed} ^ ({hashed} >> 16)",
+            f"if 4 * {self._prefix}_head_size[{self._key}] > 3 * {capacity}:",
+            f"    {capacity} *= 2",
+        ]
+
+    def _releases(self) -> list[str]:
+        prefix, key = self._prefix, self._key
+        each = [
+            f"{prefix}_order[n], {prefix}_ts[d] = d, now",
+            f"{prefix}_bucket[d] = {prefix}_hash[d] & ({prefix}_capacity[{key}] - 1)",
+            "n += 1",
+        ]
+        places = f"{prefix}_order, {prefix}_spare, {prefix}_bucket, text_starts, text_bytes"
+        return [
+            "n = 0",
+            *self._each("head", each),
+            "if n > 1:",
+            f"    sort_places({places}, 0, n, 0)",
+            f"    {prefix}_head[{key}], {prefix}_head_end[{key}] = {prefix}_order[0], {prefix}_order[n - 1]",
+            "    for k in range(n):",
+            f"        {prefix}_next[{prefix}_order[k]] = {prefix}_order[k + 1] if k + 1 < n else -1",
+            *super()._releases(),
+        ]
+
+
+class UniquePeriodWriter(UniqueBatchWriter, PeriodWriter):
+    """Writes what a window does that releases the keys of a time; see `PeriodWriter`.
+
+    Notes
+    -----
+    Each key of a partition has periods of its own. Where there is a length, too, ``q_full`` is whether so many keys
+    have come, and were released, in the open period.
+    """
+
+    @property
+    def _period(self) -> str:
+        return self._key
+
+    def _declare(self) -> None:
+        super()._declare()
+        if self._window.length:
+            self._whole.arrays.declare(f"{self._prefix}_full", FLAG, self._query.instances)
+
+    @property
+    def _full(self) -> str:
+        return f"{self._prefix}_full[{self._key}]" if self._window.length else ""
+
+    @property
+    def _drops(self) -> str:
+        """Source of whether the rest of a chunk is dropped."""
+        return f"drops{self._prefix}"
+
+    def _begins(self, ends: str) -> list[str]:
+        """Return what is done with the first event of a chunk, which may have ended the open period."""
+        if not self._full:
+            return []
+        anew = [f"if {ends} != 0:", f"    {self._full} = 0", f"{ends} = 0"]
+        return [f"{self._drops} = {self._full}", f"if {self._drops} != 0:", *indent(anew)]
+
+    def _collects(self, event: Event, ends: str) -> list[str]:
+        """Return what is done with an event of a chunk."""
+        if not self._full:
+            return super()._collects(event, ends)
+        return [
+            f"if {self._drops} != 0:",
+            "    continue",
+            *super()._collects(event, ends),
+            f"if {self._prefix}_head_size[{self._key}] >= {self._window.length}:",
+            f"    {self._full}, {self._drops}, {ends} = 1, 1, 1",
+        ]
+
+    @property
+    def _calm(self) -> list[str]:
+        return [*super()._calm, *([f"{self._full} == 0"] if self._full else [])]
+
+    def _ended(self, released: list[str]) -> list[str]:
+        """Return what is done when a timer has ended the open period, given what releases it."""
+        if not self._full:
+            return released
+        return [f"if {self._full} != 0:", f"    {self._full} = 0", "else:", *indent(released)]
