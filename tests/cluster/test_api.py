@@ -19,7 +19,7 @@ import pytest
 from fastapi import FastAPI
 
 from spdist.cluster.api import Server, manager_app, serve, worker_app
-from spdist.cluster.api.gate import STATUS, new_app
+from spdist.cluster.api.guard import STATUS, new_app
 from spdist.cluster.manager import Manager
 from spdist.cluster.protocol.messages import GroupPhase, GroupReport, WorkerReport
 from spdist.cluster.protocol.wire import HeartbeatRequest

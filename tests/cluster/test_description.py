@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 
 from spdist.cluster.api import manager_app, server_app, worker_app
 from spdist.cluster.api.description import describe
-from spdist.cluster.api.gate import new_app
+from spdist.cluster.api.guard import new_app
 from spdist.cluster.clients.client import ClusterClient
 from spdist.cluster.manager import Manager
 from spdist.cluster.server_node import ServerNode

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Protocol
 
 from fastapi import APIRouter, Query, Request
 
-from spdist.cluster.api.gate import RequestGuard, json_body
+from spdist.cluster.api.guard import RequestGuard, json_body
 from spdist.cluster.api.models import (
     AppStatistics,
     Cleared,

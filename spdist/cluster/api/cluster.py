@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from fastapi import APIRouter
 
-from spdist.cluster.api.gate import RequestGuard
+from spdist.cluster.api.guard import RequestGuard
 from spdist.cluster.api.models import Nodes, NodesAndApps, Topology, answers
 from spdist.cluster.security.access import Permission
 

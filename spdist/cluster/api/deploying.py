@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
 from spdist.cluster.api.apps import IsActive
-from spdist.cluster.api.gate import AppText, RequestGuard
+from spdist.cluster.api.guard import AppText, RequestGuard
 from spdist.cluster.api.models import AppState, Content, Done, Responses, Revision, answers, takes
 from spdist.cluster.security.access import Permission
 

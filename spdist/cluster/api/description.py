@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from spdist.cluster.api.gate import RequestGuard
+from spdist.cluster.api.guard import RequestGuard
 from spdist.cluster.api.models import FORM, REASONS, ErrorBody, answers
 from spdist.cluster.security.access import Permission
 from spdist.cluster.workers.node_facts import installed_version

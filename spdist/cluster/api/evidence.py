@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from spdist.cluster.api.gate import RequestGuard
+from spdist.cluster.api.guard import RequestGuard
 from spdist.cluster.api.models import FileContents, HeldMessages, KeptFiles, answers
 from spdist.cluster.security.access import Permission
 

@@ -12,7 +12,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from spdist.cluster.api.gate import ACCESS_COOKIE, REFRESH_COOKIE, RequestGuard, cookie_settings, form_body, shown_token
+from spdist.cluster.api.guard import (
+    ACCESS_COOKIE,
+    REFRESH_COOKIE,
+    RequestGuard,
+    cookie_settings,
+    form_body,
+    shown_token,
+)
 from spdist.cluster.api.models import AuthType, Done, LoggedIn, LoginForm, answers, takes
 from spdist.cluster.security.sessions import TOKEN_LENGTH, Tokens
 from spdist.errors import UnauthorizedError

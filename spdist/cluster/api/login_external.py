@@ -15,7 +15,14 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from spdist.cluster.api.bearer import Bearers, divided
-from spdist.cluster.api.gate import ACCESS_COOKIE, REFRESH_COOKIE, RequestGuard, cookie_settings, form_body, whole_token
+from spdist.cluster.api.guard import (
+    ACCESS_COOKIE,
+    REFRESH_COOKIE,
+    RequestGuard,
+    cookie_settings,
+    form_body,
+    whole_token,
+)
 from spdist.cluster.api.models import (
     AuthType,
     Done,

@@ -11,7 +11,7 @@ from spdist.cluster.api.apps import app_routes
 from spdist.cluster.api.cluster import Overseer, cluster_routes
 from spdist.cluster.api.deploying import Apps, deploy_routes, revision_routes
 from spdist.cluster.api.description import publish
-from spdist.cluster.api.gate import RequestGuard, json_body, new_app
+from spdist.cluster.api.guard import RequestGuard, json_body, new_app
 from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.models import (
     REASONS,

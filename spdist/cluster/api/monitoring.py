@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from fastapi.responses import PlainTextResponse
 
-from spdist.cluster.api.gate import RequestGuard
+from spdist.cluster.api.guard import RequestGuard
 from spdist.cluster.api.models import JournalEntries, LogRecords, answers
 from spdist.cluster.exposition import CONTENT_TYPE
 from spdist.cluster.security.access import Permission

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from spdist.cluster.api.apps import SETTING, AppRequests, Setting, measured
-from spdist.cluster.api.gate import RequestGuard
+from spdist.cluster.api.guard import RequestGuard
 from spdist.cluster.api.models import Health, NodeStatistics, SystemDetails, Unhealthy, answers
 from spdist.cluster.security.access import Permission, Users
 from spdist.cluster.workers.node_facts import system_details

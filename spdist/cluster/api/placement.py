@@ -6,7 +6,7 @@ from typing import Annotated, Any, Protocol
 
 from fastapi import APIRouter, Query
 
-from spdist.cluster.api.gate import RequestGuard, json_body
+from spdist.cluster.api.guard import RequestGuard, json_body
 from spdist.cluster.api.models import Cordon, Done, Moves, answers, takes
 from spdist.cluster.managers.upkeep import Upkeep
 from spdist.cluster.security.access import Permission

@@ -11,7 +11,7 @@ from spdist.cluster.api.cluster import Overseer, cluster_routes
 from spdist.cluster.api.deploying import Apps, Revisions, deploy_routes, revision_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.evidence import evidence_routes
-from spdist.cluster.api.gate import RequestGuard, new_app
+from spdist.cluster.api.guard import RequestGuard, new_app
 from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.monitoring import log_routes, metrics_routes
 from spdist.cluster.api.node import AnsweringNode, node_routes

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 from fastapi import APIRouter, HTTPException, Query, Request
 from pydantic import Field
 
-from spdist.cluster.api.gate import Body, RequestGuard
+from spdist.cluster.api.guard import Body, RequestGuard
 from spdist.cluster.api.models import Events, Fed, answers, takes
 from spdist.cluster.managers.streams import END, Page
 from spdist.cluster.protocol.rows import from_json_event, schema_to_json, to_json_row

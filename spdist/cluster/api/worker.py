@@ -10,7 +10,7 @@ from spdist.cluster.api.apps import IsActive, app_routes
 from spdist.cluster.api.deploying import Revisions, revision_routes
 from spdist.cluster.api.description import publish
 from spdist.cluster.api.evidence import evidence_routes
-from spdist.cluster.api.gate import RequestGuard, new_app
+from spdist.cluster.api.guard import RequestGuard, new_app
 from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.models import AppState, Content, answers
 from spdist.cluster.api.monitoring import log_routes, metrics_routes

@@ -67,7 +67,8 @@ class LocalApp:
     outbox : Outbox, optional
         Takes what sinks of all types put out, for somebody who sends it later; see `spdist.engine.local.endpoints`.
     stores : OutsideStores, optional
-        Makes what has ``@Store`` (`spdist.stores.open_stores`), for this app alone; without it such an app is refused.
+        Makes what has ``@Store`` (`spdist.stores.opening.open_stores`), for this app alone; without it such an app is
+        refused.
 
     Raises
     ------

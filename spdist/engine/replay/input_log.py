@@ -101,7 +101,7 @@ class InputLog:
         checked : CheckedApp
             The app; it starts with the first event.
         events : mapping of str to iterable of (timestamp, row)
-            By stream, as `spdist.engine.local.app.run_checked` gets them.
+            By stream, as `spdist.engine.local.app.run` gets them.
         until : int, optional
             When time stops, ms; by default with the last event.
         """
