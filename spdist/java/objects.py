@@ -9,9 +9,9 @@ list is a ``LinkedList`` or ``ArrayList``, a plain dictionary a ``LinkedHashMap`
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from spdist.java.numbers import INT_MAX, INT_MIN, float32, text_of_float32
 
@@ -22,6 +22,7 @@ __all__ = [
     "JSONArray",
     "JSONObject",
     "Long",
+    "MapKey",
     "Opaque",
     "box_float",
     "box_long",
@@ -209,31 +210,34 @@ def _parted(bucket: list[tuple[int, Any]], bit: int) -> tuple[list[tuple[int, An
 # --- maps --------------------------------------------------------------------------------------------------------
 
 
-class _Key:
+class MapKey:
     """A key of a map that Python would mix up with another: a Long, a fraction, a boolean, or a collection."""
 
     __slots__ = ("value",)
+
+    #: Writes a key as text: set by `spdist.java.json.text`, which stands above.
+    text_of: ClassVar[Callable[[Any], str]] = repr
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is _Key and same(self.value, other.value)
+        return type(other) is MapKey and same(self.value, other.value)
 
     def __hash__(self) -> int:
         return hash_of(self.value)
 
     def __repr__(self) -> str:
-        return repr(self.value)
+        return type(self).text_of(self.value)
 
 
 def _key_of(value: Any) -> Any:
     kind = type(value)
-    return value if kind is str or kind is int or value is None or kind is _Key else _Key(value)
+    return value if kind is str or kind is int or value is None or kind is MapKey else MapKey(value)
 
 
 def _value_of(key: Any) -> Any:
-    return key.value if type(key) is _Key else key
+    return key.value if type(key) is MapKey else key
 
 
 class HashMap(dict[Any, Any]):

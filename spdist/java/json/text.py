@@ -10,7 +10,7 @@ from typing import Any
 
 from spdist.java.bounds import Room
 from spdist.java.numbers import text_of
-from spdist.java.objects import Float, HashMap, JSONArray, JSONObject, Opaque, entries
+from spdist.java.objects import Float, HashMap, JSONArray, JSONObject, MapKey, Opaque, entries
 
 __all__ = ["gson_text", "org_text", "smart_text", "text_of_object"]
 
@@ -109,6 +109,9 @@ def text_of_object(value: Any, room: Room | None = None) -> str:
         return f"[{', '.join([text_of_object(part, room) for part in value])}]"
     text = str(value) if isinstance(value, Decimal | Float) else text_of(value)
     return text if room is None else room.fill(text)
+
+
+MapKey.text_of = text_of_object
 
 
 def gson_text(value: Any) -> str:
