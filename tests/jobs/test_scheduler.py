@@ -183,7 +183,7 @@ def test_each_further_signal_hurries_what_runs(
                 raise KeyboardInterrupt
             return self.stops == 3
 
-    monkeypatch.setattr("spdist.jobs.scheduler.Running", Stubborn)
+    monkeypatch.setattr("spdist.jobs.scheduler.RunningJob", Stubborn)
     file = file_of(tmp_path)
     history = History(file.directory)
     with history.changing() as change:
