@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from spdist.language.types import Type
 from spdist.program.aggregators import TypedForm
 from spdist.program.arrays import Arrays
 from spdist.program.called import Site
-from spdist.program.expressions import Value
+from spdist.program.expressions import TypedWriter, Value
 from spdist.program.shape import Keyed, Query, Shape
 from spdist.program.tables.shape import LoopTable
 from spdist.program.text_functions import TextFunction
@@ -31,6 +31,7 @@ __all__ = [
     "Whole",
     "asked",
     "indent",
+    "tested",
     "ticks",
 ]
 
@@ -351,3 +352,22 @@ def ticks(read: Query) -> bool:
 def indent(lines: list[str]) -> list[str]:
     """Return lines one step further in."""
     return [f"    {line}" for line in lines]
+
+
+def tested(conditions: Sequence[ast.Expression], writer: Callable[[], TypedWriter], body: list[str]) -> list[str]:
+    """Return what is done where conditions hold, each tested where those in front of it do.
+
+    Parameters
+    ----------
+    conditions : sequence of Expression
+        The conditions.
+    writer : callable
+        Returns a writer of one of them.
+    body : list of str
+        What is done.
+    """
+    for condition in reversed(conditions):
+        own = writer()
+        test = own.condition(condition)
+        body = [*own.lines, f"if {test}:", *indent(body)]
+    return body

@@ -10,7 +10,7 @@ from spdist.language.checking.scope import Reference, Scope, Source
 from spdist.language.types import Schema, Type
 from spdist.operators.selection.aggregates import aggregates_in
 from spdist.program.expressions import NotTyped
-from spdist.program.tables.shape import LoopTable, RowSearch, Tables, search_of
+from spdist.program.tables.shape import LoopTable, RowSearch, Tables, rows_of
 from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, window_of
 
 __all__ = ["Looked", "Read", "looked", "read"]
@@ -195,7 +195,7 @@ def looked(checked: CheckedQuery, given: ast.JoinInput, number: int, tables: Tab
     own, (position,) = 1 - found[0], found
     source, side = checked.scope.sources[own], sides[own]
     table = tables.typed[checked.scope.sources[position].stream_id]
-    search = search_of(given.on, checked.scope, position, table)
+    search = rows_of(given.on, checked.scope, position, table)
     outer = (("left outer", "full outer"), ("right outer", "full outer"))[own]
     filters = tuple(one.condition for one in side.input.before if isinstance(one, ast.Filter))
     by_key = bool(table.key) and search.index == table.key and not sides[position].unidirectional

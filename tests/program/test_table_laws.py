@@ -11,6 +11,7 @@ import pytest
 from spdist.engine.programs import state as programmed_state
 from spdist.program.machine.compiler import interpreted
 from spdist.program.running import forgetting
+from spdist.program.tables import change_text
 from spdist.program.tables.change_text import ChangeText
 from spdist.program.tables.lookup_text import LookupText
 from spdist.program.tables.text import TableIndex, TableText
@@ -81,7 +82,7 @@ def mutants() -> dict[str, Any]:
         "what stays": patch.object(ChangeText, "_staying", lambda self, output: set(self._search.index)),
         "rows of before": patch.object(programmed_state, "_reload_tables", lambda running, elements, retire: None),
         "where nothing is found": patch.object(LookupText, "missing", lambda self, node: "False"),
-        "conditions beside a key": patch.object(ChangeText, "_tested", lambda self, conditions, body: body),
+        "conditions beside a key": patch.object(change_text, "tested", lambda conditions, writer, body: body),
         "null keys": patch.object(TableText, "found", unknown),
         "texts": patch.object(forgetting, "_tables", lambda running: iter(())),
     }

@@ -5,37 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Schema, Type
-from spdist.operators.expressions.finding import conjuncts, equalities
 from spdist.operators.selection.aggregates import aggregates_in
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.functions import CLOCKS
+from spdist.program.search import Search, search_of
 from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, window_of
 
-__all__ = ["Joined", "Search", "Side", "joined"]
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """How events of one side are looked for in what the other one keeps; as `operators.expressions.finding` has it.
-
-    Parameters
-    ----------
-    attributes : tuple of int
-        The attributes that are the key; none where all that is kept is looked at.
-    values : tuple of Expression
-        Of the other side, what they must be equal to: where one is null, nothing is found.
-    rest : tuple of Expression
-        What is left to test of each pair.
-    """
-
-    attributes: tuple[int, ...]
-    values: tuple[ast.Expression, ...]
-    rest: tuple[ast.Expression, ...]
+__all__ = ["Joined", "Side", "joined"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +133,6 @@ class Joined:
         return any(side.window is not None and bool(side.window.span) for side in self.sides)
 
 
-def search_of(condition: ast.Expression | None, scope: Scope, position: int) -> Search:
-    """Return how what stands at `position` in `scope` is looked into."""
-    keys = equalities(condition, scope, position, catalog(False))
-    rest = tuple(part for part in conjuncts(condition) if not any(part is key.condition for key in keys))
-    return Search(tuple(key.attribute for key in keys), tuple(key.value for key in keys), rest)
-
-
 def joined(checked: CheckedQuery, given: ast.JoinInput, number: int) -> Joined:
     """Return a query over a join; raises NotTyped."""
     span, select = checked.query.span, checked.query.select
@@ -194,7 +167,7 @@ def _side(checked: CheckedQuery, given: ast.JoinInput, position: int) -> Side:
         window=_window(side, source.schema, checked.scope),
         triggers=side.unidirectional or not one_way,
         outer=outer.get(given.kind, (False, False))[position],
-        search=search_of(given.on, checked.scope, position) if looked_into else Search((), (), ()),
+        search=search_of(given.on, checked.scope, position) if looked_into else Search(),
     )
 
 

@@ -102,7 +102,7 @@ class SideWriter(WindowWriter):
 
     @property
     def _keys(self) -> tuple[int, ...]:
-        return self._own.search.attributes
+        return self._own.search.index
 
     @property
     def _width(self) -> int:

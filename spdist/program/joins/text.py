@@ -7,13 +7,14 @@ chunk are one chunk. The meaning is that of `spdist.operators.joins.join`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from spdist.language import ast
 from spdist.program.expressions import TypedWriter, Value, zero_of
 from spdist.program.joins.pair_text import PairWriter
 from spdist.program.joins.shape import Joined, Side
 from spdist.program.joins.side_text import SideText, SideWriter, sides_of
-from spdist.program.parts import Block, Event, Most, QueryText, Whole, asked, indent
+from spdist.program.parts import Block, Event, Most, QueryText, Whole, asked, indent, tested
 from spdist.program.queries.query_text import QueryWriter
 from spdist.program.shape import Sliding
 
@@ -166,10 +167,7 @@ class JoinWriter(QueryWriter):
             given = self._writer(event.read, timestamp)
             keys = [given.kept(given.write(value)) for value in search.values]
             body = [*([f"{found} = True"] if side.outer else []), *results.of_pair(event, leaves)]
-            for condition in reversed(search.rest):
-                writer = self._writer(event.read, timestamp)
-                test = writer.condition(condition)
-                body = [*writer.lines, f"if {test}:", *indent(body)]
+            body = tested(search.rest, partial(self._writer, event.read, timestamp), body)
             pairs = [*given.lines, *kept.found(keys, row, results.asks, body)]
         if side.outer:
             nothing = made(lambda place: Value(zero_of(other.schema.types[place]), "True", other.schema.types[place]))

@@ -48,15 +48,15 @@ def side_keys(running: Running, side: QueryText) -> list[tuple[Any, Any]]:
     if table is None or not isinstance(side, SideText):
         return []
     slots, keys = running.arrays[f"{side.name}_k_slots"], running.arrays[f"{side.name}_k_keys"]
-    numbers, first = slots[slots >= 0] * table.width, table.width - len(side.own.search.attributes)
-    types = [side.read.types[place] for place in side.own.search.attributes]
+    numbers, first = slots[slots >= 0] * table.width, table.width - len(side.own.search.index)
+    types = [side.read.types[place] for place in side.own.search.index]
     return [(keys, numbers + first + word) for word, type in enumerate(types) if type is Type.STRING]
 
 
 def _load_index(running: Running, side: QueryText) -> None:
     """Have the events of a side be found by their keys, in the order of their lists."""
     assert isinstance(side, SideText)
-    name, arrays, places = side.name, running.arrays, side.own.search.attributes
+    name, arrays, places = side.name, running.arrays, side.own.search.index
     if f"{name}_of" not in arrays:
         return
     count = int(arrays[f"{name}_free"][1])

@@ -10,8 +10,8 @@ from spdist.language.checking.changes import change_scope
 from spdist.language.checking.scope import Scope
 from spdist.operators.expressions.pushing import conjuncts
 from spdist.program.expressions import NotTyped, TypedWriter, Value
-from spdist.program.parts import Block, QueryText, Whole, indent
-from spdist.program.tables.shape import LoopTable, search_of
+from spdist.program.parts import Block, QueryText, Whole, indent, tested
+from spdist.program.tables.shape import LoopTable, rows_of
 from spdist.program.tables.text import TableText
 
 __all__ = ["ChangeText"]
@@ -47,7 +47,7 @@ class ChangeText:
         self._condition: ast.Expression | None = None
         if isinstance(self._output, ast.Update | ast.Delete):
             self._condition = self._output.on
-        self._search = search_of(self._condition, self._scope, _TABLE, table)
+        self._search = rows_of(self._condition, self._scope, _TABLE, table)
 
     def lines(self) -> list[str]:
         """Return what is done with a chunk of results, one after the other."""
@@ -85,7 +85,7 @@ class ChangeText:
         """
         first, last, after = self._whole.name(), self._whole.name(), f"{self._table.name}_after"
         row, following = self._row, self._whole.name()
-        meets = self._tested(list(conjuncts(self._condition)), [f"{hit} = True", *update])
+        meets = tested(list(conjuncts(self._condition)), self._writer, [f"{hit} = True", *update])
         merged = [
             f"{following} = {first}",
             f"while {following} >= 0:",
@@ -118,19 +118,11 @@ class ChangeText:
     def _found(self, body: list[str]) -> list[str]:
         """Return what is done with each row that meets the condition."""
         search, writer = self._search, self._writer()
-        tested = self._tested(list(search.rest), body)
+        meets = tested(search.rest, self._writer, body)
         if not search.index:
-            return self._rows.every(self._row, tested)
+            return self._rows.every(self._row, meets)
         keys = [writer.kept(writer.write(value)) for value in search.values]
-        return [*writer.lines, *self._rows.found(search.index, keys, search.nulls, self._row, tested)]
-
-    def _tested(self, conditions: list[ast.Expression], body: list[str]) -> list[str]:
-        """Return what is done where conditions hold of the result and the row."""
-        for condition in reversed(conditions):
-            writer = self._writer()
-            test = writer.condition(condition)
-            body = [*writer.lines, f"if {test}:", *indent(body)]
-        return body
+        return [*writer.lines, *self._rows.found(search.index, keys, search.nulls, self._row, meets)]
 
     def _inserted(self) -> list[str]:
         """Return what inserts the result."""

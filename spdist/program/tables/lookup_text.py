@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from spdist.language import ast
 from spdist.program.expressions import TypedWriter, Value, either, zero_of
-from spdist.program.parts import Whole, indent
+from spdist.program.parts import Whole, tested
 from spdist.program.shape import Looked
 from spdist.program.tables.text import TableText
 
@@ -48,10 +48,7 @@ class LookupText:
         search, own = self._read.search, writer()
         keys = [own.kept(own.write(value)) for value in search.values]
         found = [f"{self._hit} = True"] if self._read.outer else body
-        for condition in reversed(search.rest):
-            inner = writer()
-            test = inner.condition(condition)
-            found = [*inner.lines, f"if {test}:", *indent(found)]
+        found = tested(search.rest, writer, found)
         looks = [*own.lines, *self._rows.found(search.index, keys, search.nulls, self._row, found)]
         if not self._read.outer:
             return looks

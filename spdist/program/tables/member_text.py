@@ -6,7 +6,7 @@ from spdist.language import ast
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.expressions import NotTyped, TypedWriter, Value
-from spdist.program.parts import Whole, indent
+from spdist.program.parts import Whole, tested
 from spdist.program.tables.shape import LoopTable, membership_of
 from spdist.program.tables.text import TableText
 
@@ -36,11 +36,10 @@ def contained(whole: Whole, table: LoopTable, scope: Scope, writer: TypedWriter,
         found = inside.resolve(named)
         return rows.value(found.attribute, row) if found.source == position else writer.write(named)
 
-    body = [f"{hit} = True"]
-    for condition in reversed(search.rest):
-        inner = TypedWriter(variable, writer.timestamp, whole.name, whole.text_number, missing=_no_event)
-        test = inner.condition(condition)
-        body = [*inner.lines, f"if {test}:", *indent(body)]
+    def inside_writer() -> TypedWriter:
+        return TypedWriter(variable, writer.timestamp, whole.name, whole.text_number, missing=_no_event)
+
+    body = tested(search.rest, inside_writer, [f"{hit} = True"])
     keys = [writer.kept(writer.write(value)) for value in search.values]
     goes_on = f"not {hit}"
     if search.index:

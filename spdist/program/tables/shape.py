@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checking.changes import change_scope
 from spdist.language.checking.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.checking.scope import Scope, Source
 from spdist.language.types import Schema, Type
-from spdist.operators.expressions.finding import equalities
-from spdist.operators.expressions.pushing import conjuncts, names_store
+from spdist.operators.expressions.pushing import names_store
 from spdist.operators.tables.table import keyed_attributes
 from spdist.program.expressions import NotTyped, dtype_of
+from spdist.program.search import Search, search_of
 
-__all__ = ["LoopTable", "RowSearch", "Tables", "membership_of", "search_of", "tables_named", "tables_of"]
+__all__ = ["LoopTable", "RowSearch", "Tables", "membership_of", "rows_of", "tables_named", "tables_of"]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
 #: The table's place in the scope of a change; the event is source 0.
@@ -59,43 +58,31 @@ class LoopTable:
 
 
 @dataclass(frozen=True, slots=True)
-class RowSearch:
-    """How the rows are found that meet a condition.
+class RowSearch(Search):
+    """How the rows of a table are found that meet a condition.
 
     Parameters
     ----------
-    index : tuple of int
-        The attributes that are looked up; empty where all rows are looked at.
-    values : tuple of Expression
-        What each of them must be; they name no attribute of the table.
-    rest : tuple of Expression
-        What is left to test of each row.
     nulls : bool
         Whether null finds null.
     """
 
-    index: tuple[int, ...]
-    values: tuple[ast.Expression, ...]
-    rest: tuple[ast.Expression, ...]
     nulls: bool = False
 
 
-def search_of(condition: ast.Expression | None, scope: Scope, position: int, table: LoopTable) -> RowSearch:
-    """Return how rows of a table, which stands at `position` in `scope`, are found; as `expressions.finding`."""
-    found = {one.attribute: one for one in equalities(condition, scope, position, catalog(False))}
-    keyed = bool(table.key) and set(found) >= set(table.key)
-    index = table.key if keyed else tuple(sorted(found))
-    used = [found[attribute] for attribute in index]
-    rest = tuple(part for part in conjuncts(condition) if not any(part is one.condition for one in used))
-    alone = not any(names_store(part, scope, position) for part in rest)
-    return RowSearch(index, tuple(one.value for one in used), rest, keyed and table.null_keys and alone)
+def rows_of(condition: ast.Expression | None, scope: Scope, position: int, table: LoopTable) -> RowSearch:
+    """Return how rows of a table, which stands at `position` in `scope`, are found."""
+    found = search_of(condition, scope, position, table.key)
+    alone = not any(names_store(part, scope, position) for part in found.rest)
+    nulls = table.null_keys and found.index == table.key and alone
+    return RowSearch(found.index, found.values, found.rest, nulls)
 
 
 def membership_of(node: ast.In, scope: Scope, table: LoopTable) -> tuple[Scope, int, RowSearch]:
     """Return what the condition of ``in`` may name, the table's place in that, and how its rows are found."""
     inside = scope.with_table(Source(table.id, table.id, table.schema, "table"))
     position = len(inside.sources) - 1
-    return inside, position, search_of(node.operand, inside, position, table)
+    return inside, position, rows_of(node.operand, inside, position, table)
 
 
 @dataclass(frozen=True)
@@ -160,7 +147,7 @@ def _searched(checked: CheckedApp, table: LoopTable) -> list[tuple[int, ...]]:
         output = query.query.output
         if query.target == table.id and isinstance(output, ast.Update | ast.Delete):
             scope = change_scope(query.output, table.id, table.schema, query.scope.tables)
-            found.append(search_of(output.on, scope, _TABLE, table).index)
+            found.append(rows_of(output.on, scope, _TABLE, table).index)
         for node in _memberships(query):
             if node.table == table.id:
                 found.append(membership_of(node, query.scope, table)[2].index)
