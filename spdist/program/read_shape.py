@@ -8,10 +8,10 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Reference, Scope, Source
 from spdist.language.types import Schema, Type
-from spdist.operators.selection.aggregates import aggregates_in
+from spdist.operators.selection.aggregates import totals_in
 from spdist.program.expressions import NotTyped
 from spdist.program.tables.shape import LoopTable, RowSearch, Tables, rows_of
-from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, window_of
+from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, filters_of, window_of
 
 __all__ = ["Looked", "Read", "looked", "read"]
 
@@ -173,10 +173,7 @@ def read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
     source = checked.scope.sources[0]
     if source.kind != "stream":
         raise NotTyped("what is not read from a stream", given.span)
-    handlers = (*given.before, *given.after)
-    filters = tuple(one.condition for one in handlers if isinstance(one, ast.Filter))
-    if len(filters) < len(handlers):
-        raise NotTyped("a stream function", given.span)
+    filters = filters_of((*given.before, *given.after), given.span)
     window = window_of(given, source.schema, checked.scope)
     events = checked.query.output.events or "current"
     if window is not None and any(isinstance(node, ast.In) for node in checked.query.select.walk()):
@@ -202,9 +199,8 @@ def looked(checked: CheckedQuery, given: ast.JoinInput, number: int, tables: Tab
     if not by_key or side.input.window or side.input.after or len(filters) < len(side.input.before):
         raise NotTyped("a join with a table other than by its primary key", checked.query.span)
     select, events = checked.query.select, checked.query.output.events or "current"
-    clauses = [item.expression for item in select.items] + ([] if select.having is None else [select.having])
     arranged = select.group_by or select.order_by or select.limit is not None or select.offset is not None
-    if events != "current" or given.per is not None or arranged or any(map(aggregates_in, clauses)):
+    if events != "current" or given.per is not None or arranged or totals_in(select):
         raise NotTyped("a join with a table that groups, orders or totals", checked.query.span)
     if any(isinstance(node, ast.In) for node in checked.query.walk()):
         raise NotTyped("'in' of a table in a join", checked.query.span)

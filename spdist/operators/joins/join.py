@@ -25,7 +25,7 @@ from spdist.operators.expressions.finding import Finder, FindingPlan
 from spdist.operators.joins.quiet import QuietJoin, quiet_join
 from spdist.operators.joins.sides import ROWS, JoinReader, SidePlan, plan_sides, search
 from spdist.operators.queries.plans import Place, Plan, ReceiveEvents
-from spdist.operators.selection.aggregates import aggregates_in
+from spdist.operators.selection.aggregates import totals_in
 from spdist.operators.selection.output import Held
 from spdist.operators.selection.selector import SelectorState, Sink
 from spdist.operators.tables.stores import Store
@@ -52,10 +52,8 @@ class JoinPlan(Plan):
         self.input = input
         self.sides = plan_sides(self.name, input, checked.scope, catalog)
         self.expects_expired = self.events != "current"
-        select = checked.query.select
-        clauses = [item.expression for item in select.items] + ([] if select.having is None else [select.having])
         #: Whether a RESET means anything: to totals, or to a snapshot, which it empties.
-        self.resets = self.shows_snapshots or any(aggregates_in(clause) for clause in clauses)
+        self.resets = self.shows_snapshots or totals_in(checked.query.select)
         self.nothing = (self.sides[0].nothing, self.sides[1].nothing)
         slides = self.expects_expired or any(side.slides for side in self.sides)
         leaving = slides or any(side.kind == "window" for side in self.sides)

@@ -20,12 +20,18 @@ from spdist.operators.base import EXPIRED, RESET
 from spdist.operators.expressions.codegen import Bindings, Frame, indent
 from spdist.operators.expressions.expression import ExpressionWriter, Reader
 
-__all__ = ["AggregateWriter", "Slots", "aggregates_in"]
+__all__ = ["AggregateWriter", "Slots", "aggregates_in", "totals_in"]
 
 
 def aggregates_in(expression: ast.Expression) -> bool:
     """Tell whether an expression contains an aggregator."""
     return any(isinstance(node, ast.FunctionCall) and _known(node) is not None for node in expression.walk())
+
+
+def totals_in(select: ast.Selection) -> bool:
+    """Tell whether what is selected, or its ``having``, contains an aggregator."""
+    having = () if select.having is None else (select.having,)
+    return any(map(aggregates_in, (*(item.expression for item in select.items), *having)))
 
 
 def _known(call: ast.FunctionCall) -> Extension | None:

@@ -13,6 +13,7 @@ from spdist.language.types import Type
 from spdist.operators.aggregations.buckets import BucketPlan
 from spdist.operators.selection.selector import is_aggregator
 from spdist.program.expressions import NotTyped, dtype_of
+from spdist.program.windows.shape import filters_of
 
 __all__ = ["COUNT", "DIRTY", "END", "HIGH", "LENGTH", "LOW", "OPEN", "Bucketed", "bucketed"]
 
@@ -103,9 +104,7 @@ def bucketed(checked: CheckedAggregation, number: int) -> Bucketed:
         raise NotTyped("an aggregation that is kept outside", definition.span)
     single = definition.input
     assert single is not None
-    filters = tuple(one.condition for one in single.before if isinstance(one, ast.Filter))
-    if len(filters) < len(single.before):
-        raise NotTyped("a stream function", single.span)
+    filters = filters_of(single.before, single.span)
     for expression in (*filters, *(item.expression for item in checked.select.items)):
         for node in expression.walk():
             if isinstance(node, ast.FunctionCall) and not is_aggregator(node) and lookup("function", node.id) is None:

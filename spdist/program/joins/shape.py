@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Schema, Type
-from spdist.operators.selection.aggregates import aggregates_in
+from spdist.operators.selection.aggregates import totals_in
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.functions import CLOCKS
 from spdist.program.search import Search, search_of
-from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, window_of
+from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, filters_of, window_of
 
 __all__ = ["Joined", "Side", "joined"]
 
@@ -141,8 +140,7 @@ def joined(checked: CheckedQuery, given: ast.JoinInput, number: int) -> Joined:
     if select.order_by or select.limit is not None or select.offset is not None:
         raise NotTyped("the order, or a limit, of what a join puts out", span)
     left, right = (_side(checked, given, position) for position in (0, 1))
-    clauses = [item.expression for item in select.items] + ([] if select.having is None else [select.having])
-    if any(map(aggregates_in, clauses)) and (left.window is None or right.window is None):
+    if totals_in(select) and (left.window is None or right.window is None):
         raise NotTyped("totals of a join of which a side has no window", span)
     return Joined(number, checked, (left, right), checked.query.output.events or "current")
 
@@ -163,19 +161,12 @@ def _side(checked: CheckedQuery, given: ast.JoinInput, position: int) -> Side:
         position=position,
         stream=source.stream_id,
         schema=source.schema,
-        filters=_filters(side.input.before, side),
+        filters=filters_of(side.input.before, side.input.span),
         window=_window(side, source.schema, checked.scope),
         triggers=side.unidirectional or not one_way,
         outer=outer.get(given.kind, (False, False))[position],
         search=search_of(given.on, checked.scope, position) if looked_into else Search(),
     )
-
-
-def _filters(handlers: Sequence[ast.Node], side: ast.JoinSide) -> tuple[ast.Expression, ...]:
-    filters = tuple(one.condition for one in handlers if isinstance(one, ast.Filter))
-    if len(filters) < len(handlers):
-        raise NotTyped("a stream function", side.input.span)
-    return filters
 
 
 def _window(side: ast.JoinSide, schema: Schema, scope: Scope) -> Kept | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from spdist.errors import Span
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checking.expressions import type_of
@@ -11,7 +13,7 @@ from spdist.language.checking.scope import Scope
 from spdist.language.types import Schema, Type
 from spdist.program.expressions import NotTyped, dtype_of
 
-__all__ = ["FAR", "Batched", "Kept", "Sessions", "Sliding", "Unique", "window_of"]
+__all__ = ["FAR", "Batched", "Kept", "Sessions", "Sliding", "Unique", "filters_of", "window_of"]
 
 _WHOLE = (Type.INT, Type.LONG)
 #: Times from here on, and as far before 1970, are left to operators, which calculate without bounds.
@@ -113,6 +115,14 @@ class Batched:
 
 #: A window.
 Kept = Sliding | Batched
+
+
+def filters_of(handlers: Sequence[ast.Node], span: Span | None) -> tuple[ast.Expression, ...]:
+    """Return the conditions that stand in front of a window; raises NotTyped where something else does."""
+    filters = tuple(one.condition for one in handlers if isinstance(one, ast.Filter))
+    if len(filters) < len(handlers):
+        raise NotTyped("a stream function", span)
+    return filters
 
 
 def window_of(given: ast.SingleInput, schema: Schema, scope: Scope) -> Kept | None:
