@@ -18,7 +18,7 @@ from spdist.config.allowed import Allowed
 from spdist.engine.island.cuts import Cut
 from spdist.engine.island.hosted import build_island
 from spdist.engine.island.island import Island, Output
-from spdist.engine.shards.beside import BackgroundCall
+from spdist.engine.shards.background import BackgroundCall
 from spdist.engine.shards.copies import Copies
 from spdist.engine.shards.memory import resident_bytes
 from spdist.engine.shards.shard import Shard, SnapshotPolicy
@@ -196,7 +196,7 @@ class ReadBatch(Protocol):
 
 
 class Sending(Protocol):
-    """What was put out before, and leaves while others go on (`spdist.engine.shards.beside.BackgroundCall`)."""
+    """What was put out before, and leaves while others go on (`spdist.engine.shards.background.BackgroundCall`)."""
 
     def is_over(self) -> bool:
         """Tell whether all of it has been published."""

@@ -23,7 +23,7 @@ from pyspark import TaskContext
 from spdist.connectors.sending import Sinks
 from spdist.engine.island.island import Output
 from spdist.engine.island.messages import mapped_topics
-from spdist.engine.shards.beside import BackgroundCall, prefetched
+from spdist.engine.shards.background import BackgroundCall, prefetched
 from spdist.engine.shards.columns import arrow_without_pandas, from_routed, to_routed
 from spdist.engine.shards.copies import Copies
 from spdist.engine.shards.memory import check_memory, collect_rarely, resident_bytes, set_aside

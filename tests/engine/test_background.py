@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spdist.engine.shards.beside import BackgroundCall, prefetched
+from spdist.engine.shards.background import BackgroundCall, prefetched
 
 PATIENCE_S = 10
 
