@@ -6,6 +6,7 @@ nothing here is called: `is_available` says so.
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import fcntl
 import hashlib
@@ -35,8 +36,8 @@ _FOLDER = "SPDIST_PROGRAM_CACHE"
 #: How many events an app must have processed to be compiled.
 _AFTER = "SPDIST_COMPILE_AFTER"
 _EVENTS = 20_000
-#: What the text of programs calls.
-_CALLED = ("arithmetic", "calls", "days", "kernels", "shared", "sorting")
+#: The modules that machine code depends on, next to the text: what it calls, and this one.
+_USED = ("arithmetic", "calls", "compiler", "days", "kernels", "shared", "sorting")
 
 
 def compile_after() -> int | None:
@@ -75,8 +76,9 @@ def interpreted(program: Program) -> Compiled:
     from spdist.program.machine import kernels
 
     names: dict[str, Any] = {}
-    source = program.source.replace("@loop\n", "")
+    source = _with_places(program.source).replace("@loop\n", "")
     exec(compile(source, "<program>", "exec"), names)
+    names["uintp"] = _place
     names["called"] = lambda callback, *numbers: callback(*numbers)
     return Compiled(names["run"], names["expire"], kernels, lambda function: (function, function))
 
@@ -117,7 +119,7 @@ class Compiling:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            _write(self.file, self._source)
+            _write(self.file, _with_places(self._source))
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment)
         except OSError as error:
             log.warning("no program is compiled: %s; %s names another directory", error, _FOLDER)
@@ -170,7 +172,7 @@ def _mark(file: Path) -> Path:
 
 def _fingerprint(source: str) -> str:
     """Return the hash of all that machine code depends on; numba is not imported for it."""
-    kernels = b"".join(Path(__file__).with_name(f"{name}.py").read_bytes() for name in _CALLED)
+    kernels = b"".join(Path(__file__).with_name(f"{name}.py").read_bytes() for name in _USED)
     versions = [metadata.version(name) for name in ("numba", "llvmlite", "numpy")]
     machine = repr((platform.machine(), _processor(), sys.version, versions))
     return hashlib.sha256(b"\0".join((source.encode(), kernels, machine.encode()))).hexdigest()[:32]
@@ -183,6 +185,31 @@ def _processor() -> str:
     except OSError:
         return platform.processor()
     return "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
+
+
+class _Places(ast.NodeTransformer):
+    """Makes each index that is computed an unsigned number."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.slice, ast.Constant | ast.Slice | ast.Tuple):
+            node.slice = ast.Call(ast.Name("uintp", ast.Load()), [node.slice], [])
+        return node
+
+
+def _with_places(source: str) -> str:
+    """Return a program whose indexes are unsigned: a signed one costs numba a look at whether it is negative.
+
+    Loops take 0.65 to 0.95 of the time, those that do least the least.
+    """
+    return f"from numpy import uintp\n{ast.unparse(ast.fix_missing_locations(_Places().visit(ast.parse(source))))}\n"
+
+
+def _place(index: int) -> int:
+    """Return an index of a text that Python executes; machine code would read anywhere where it is negative."""
+    if index < 0:
+        raise IndexError(f"{index} is no place of an array")
+    return index
 
 
 def _write(file: Path, text: str) -> None:
