@@ -107,6 +107,8 @@ class QueryText:
         Source of whether the block that was written last has lost its events; empty where it cannot.
     sides : list of QueryText
         The sides of a join (`spdist.program.joins.side_text.SideText`).
+    forgets : list of str
+        What forgets all groups that wait for it.
     """
 
     read: Query
@@ -116,6 +118,7 @@ class QueryText:
     conditions: list[Aggregate] = field(default_factory=list)
     failed: str = ""
     sides: list[QueryText] = field(default_factory=list)
+    forgets: list[str] = field(default_factory=list)
 
     def resolved(self, variable: ast.Variable) -> int:
         """Return the place of the attribute that a variable names."""

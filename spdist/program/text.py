@@ -146,8 +146,9 @@ class Writer:
             for number, stream in enumerate(inputs)
         }
         expires = [line for query in queries for line in _expires(self, query)]
+        forgets = [line for query in queries for line in query.forgets]
         return Program(
-            _module(self.arrays, self._shape.is_mixed, timers, body, expires),
+            _module(self.arrays, self._shape.is_mixed, timers, body, expires, forgets),
             self.arrays,
             self._shape,
             queries,
@@ -418,8 +419,10 @@ def _unless(failed: str, lines: list[str]) -> list[str]:
     return [f"if not {failed}:", *indent(lines)] if lines else []
 
 
-def _module(arrays: Arrays, mixed: bool, timers: list[str], body: list[str], expires: list[str]) -> str:
-    """Return the text, given what is done by timers, with each chunk, and without one.
+def _module(
+    arrays: Arrays, mixed: bool, timers: list[str], body: list[str], expires: list[str], forgets: list[str]
+) -> str:
+    """Return the text, given what is done by timers, with each chunk, and without one, here before the state is read.
 
     Where elements are called, what is known of the event and of timers stands in an array that others see, too.
     """
@@ -450,10 +453,10 @@ def _module(arrays: Arrays, mixed: bool, timers: list[str], body: list[str], exp
         "    return now",
         "",
         "",
-        # To compile what does nothing would cost a tenth of a second for every ten arrays.
+        # To compile what does nothing, or little, would cost a tenth of a second for every ten arrays.
         *(["@loop"] if expires else []),
         f"def expire(now, {parameters}):",
-        *indent(expires),
+        *indent([*expires, *forgets]),
         "    return now",
     ]
     return "\n".join(lines) + "\n"

@@ -9,6 +9,7 @@ from unittest.mock import patch
 from spdist.engine.programs import programmed
 from spdist.program.machine.compiler import Compiled, interpreted
 from spdist.program.parts import Program
+from spdist.program.queries import group_text
 from spdist.program.running import forgetting
 
 __all__ = ["programs"]
@@ -31,5 +32,6 @@ def programs(there: bool = True) -> Iterator[None]:
         patch.object(programmed, "Compiling", _Interpreted),
         patch.object(programmed, "is_available", lambda: there),
         patch.object(forgetting, "_FEW", 4),
+        patch.object(group_text, "MOST_WAITING", 2),
     ):
         yield

@@ -85,5 +85,4 @@ class PairWriter(ResultWriter):
             begins = [f"mark{count} = marks[0] + 1", f"marks[0] = mark{count}"]
         elif groups.collapses and self.wanted:
             begins = [f"{groups.begin} = {count}"]
-        forgets = groups.forgets()
-        return [*groups.before(), *begins, *pairs, *forgets, *(["late = 0"] if forgets else [])]
+        return [*groups.before(), *begins, *pairs, *groups.forgets()]

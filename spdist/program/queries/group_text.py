@@ -23,6 +23,8 @@ from spdist.program.shape import Batched, Read, Sliding
 
 __all__ = ["GroupWriter"]
 
+#: So many groups without events are there at most when a chunk is over.
+MOST_WAITING = 1024
 #: Functions that compute arguments behind the first one only where they want them.
 _CHOOSING = ("ifThenElse",)
 #: From what reads an attribute, by its place, and from source of a timestamp to a writer of expressions.
@@ -204,20 +206,43 @@ class GroupWriter:
 
     def before(self) -> list[str]:
         """Return what stands before the events of a chunk."""
-        return ["late = 0"] if self.forgetting else []
+        if not self.forgetting:
+            return []
+        return [f"late = {self._waiting}[0]" if self._stays else "late = 0"]
 
     def forgets(self) -> list[str]:
         """Return what forgets groups that have gone with their last event.
 
-        Not before the chunk is over: their numbers must not be given to others while results are known by them.
+        Not before the chunk is over: their numbers must not be given to others while results are known by them. Where a
+        group without events is as if it were new, it stays until there are many: most keys come back.
         """
         if not self.forgetting:
             return []
-        waits = [f"    {self.prefix}_waits[gone] = 0"] if f"{self.prefix}_waits" in self.arrays.declared else []
+        if not self._stays:
+            return [*self._released("late", []), "late = 0"]
+        many = [*self._released("late", [f"{self.prefix}_waits[gone] = 0"]), "late = 0"]
+        self.query.forgets = [
+            *self._released(f"{self._waiting}[0]", [f"{self.prefix}_waits[gone] = 0"]),
+            f"{self._waiting}[0] = 0",
+        ]
+        return [f"if late > {MOST_WAITING}:", *indent(many), f"{self._waiting}[0] = late"]
+
+    @property
+    def _stays(self) -> bool:
+        """Whether groups wait over the end of the chunk to be forgotten."""
+        return f"{self.prefix}_waits" in self.arrays.declared
+
+    @property
+    def _waiting(self) -> str:
+        """Name of the array with the number of groups that wait."""
+        return self.arrays.declare(f"{self.prefix}_waiting", NUMBER, "1")
+
+    def _released(self, count: str, done: list[str]) -> list[str]:
+        """Return what forgets so many groups, those of them that have no event still."""
         return [
-            "for waiting in range(late):",
+            f"for waiting in range({count}):",
             f"    gone = {self.prefix}_late[waiting]",
-            *waits,
+            *indent(done),
             f"    if {self.forgetting}:",
             f"        release({self._table}, gone, {self._width})",
         ]
