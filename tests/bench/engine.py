@@ -6,9 +6,9 @@ between topics, and puts out columns.
 Each figure is the best of some rounds, in time of the thread that sends and does the work, and the rounds of both
 engines alternate, so that a busy machine does not hit one side only; ratios say more than figures. Events are drawn
 before the clock starts, and go in as batches of 10,000 (one by one where several streams take turns); what comes out is
-counted. State lives on from round to round, so windows are full when it counts. Siddhi's column is
-empty where a workload needs extensions that Maven Central does not have. A second table tells what an event
-costs when there are more keys or longer windows.
+counted. State lives on from round to round, so windows are full when it counts. Siddhi's column is empty where a
+workload needs extensions that Maven Central does not have. A second table tells what an event costs when there are more
+keys or longer windows, and what memory of that size costs by itself.
 
 Examples: ``python -m tests.bench.engine``; ``… --count 20000 --no-peer``; ``… length_window_avg time_window_sum``.
 """
@@ -45,7 +45,7 @@ HEAVY = {"join_time_windows": 10, "join_time_windows_1k": 5}
 #: Workloads whose cost is compared over numbers of keys, and over lengths of their window.
 OVER_KEYS = ("length_window_avg", "time_window_sum", "partition_length_avg", "pattern_every")
 OVER_WINDOWS = {"length_window_avg": r"length\(\d+\)", "time_window_sum": r"time\(1 sec\)"}
-SIZES = (100, 1_000, 10_000, 100_000)
+SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
 
 
 class Running:
@@ -188,8 +188,8 @@ def _alternate(ours: list[Running], rounds: int, peer: Peer | None, workload: Wo
 
 
 def flatness(count: int, rounds: int) -> None:
-    """Print what an event costs with more keys, and with longer windows, in µs."""
-    print(f"\n{'µs per event':<34}" + "".join(f"{size:>10,}" for size in SIZES))
+    """Print what an event costs with more keys, and with longer windows, in µs: as rows, then compiled."""
+    print(f"\n{'µs per event, rows and compiled':<34}" + "".join(f"{size:>10,}" for size in SIZES))
     for name in OVER_KEYS:
         _row(f"{name}, keys", [Workload.load(name).with_keys(size) for size in SIZES], count, rounds)
     for name, window in OVER_WINDOWS.items():
@@ -199,15 +199,31 @@ def flatness(count: int, rounds: int) -> None:
             call = f"length({size})" if "length" in window else f"time({size * 1000 // workload.events_per_second})"
             apps.append(replace(workload, text=re.sub(window, call, workload.text)))
         _row(f"{name}, window", apps, count, rounds)
+    told = []
+    for size in SIZES:
+        arrays = [numpy.zeros(size, numpy.int64) for _ in range(10)]
+        places = numpy.random.default_rng(1).integers(0, size, count)
+        best = 1e9
+        for _ in range(rounds + 1):
+            began = time.thread_time()
+            for array in arrays:
+                array[places] += 1
+            best = min(best, time.thread_time() - began)
+        told.append(f"{1e6 * best / count:>10.3f}")
+    print(f"{'ten arrays, written at random':<34}" + "".join(told))
 
 
 def _row(title: str, apps: list[Workload], count: int, rounds: int) -> None:
-    # As many events before as fill the longest window and meet most keys.
-    running = [Running(app, count, warm_up=max(count, min(2 * SIZES[-1], 2 * count))) for app in apps]
-    for _ in range(rounds):
-        for each in running:
-            each.round()
-    print(f"{title:<34}" + "".join(f"{1e6 / each.best:>10.2f}" for each in running), flush=True)
+    for make in (Running, Compiled):
+        told = []
+        for size, app in zip(SIZES, apps, strict=True):
+            # As many events before as fill the longest window and meet most keys; one app at a time, as large ones
+            # would drive each other out of the processor's cache.
+            running = make(app, count, warm_up=max(count, 2 * size))
+            for _ in range(rounds):
+                running.round()
+            told.append(f"{1e6 / running.best:>10.3f}")
+        print(f"{title:<34}" + "".join(told), flush=True)
 
 
 def main() -> None:
