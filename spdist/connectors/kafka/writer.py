@@ -14,8 +14,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from pathlib import Path
-from typing import Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
@@ -33,7 +31,7 @@ from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBa
 from spdist.connectors.kafka.link import KafkaAccess
 from spdist.connectors.kafka.records import OutgoingMessages, PartitionMessages, SentBatch, batches
 from spdist.errors import TransportError
-from spdist.transports.sockets.tls import Certificate, client_context
+from spdist.transports.kafka.options import asyncio_options
 
 __all__ = ["KafkaWriter", "Refused"]
 
@@ -46,20 +44,6 @@ _BATCH_BYTES = 900 << 10
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 #: What lies in a message, and trying again does not change.
 _REFUSED = (*_TOO_LARGE, CorruptRecordException, InvalidTopicError, PolicyViolationError)
-#: Settings that the client has under the same name.
-_SAME = (
-    "bootstrap_servers",
-    "client_id",
-    "compression_type",
-    "connections_max_idle_ms",
-    "metadata_max_age_ms",
-    "request_timeout_ms",
-    "retry_backoff_ms",
-    "sasl_mechanism",
-    "sasl_plain_password",
-    "sasl_plain_username",
-    "security_protocol",
-)
 _END_S = 2.0
 #: How long to look for a topic that may not be there.
 _LOOK_S = 3.0
@@ -215,10 +199,10 @@ class KafkaWriter:
 
     async def _connected(self) -> AIOKafkaProducer:
         if self._producer is None:
-            taken = {name: value for name, value in self._options.items() if name in _SAME}
             producer = AIOKafkaProducer(
-                **taken,
-                ssl_context=_context(self._options),
+                **asyncio_options(self._options),
+                bootstrap_servers=self._options["bootstrap_servers"],
+                compression_type=self._options.get("compression_type"),
                 acks="all",
                 enable_idempotence=True,
             )
@@ -251,21 +235,6 @@ async def _partitions(producer: AIOKafkaProducer, topic: str) -> list[int]:
         if await producer.client.force_metadata_update():
             raise Refused(f"there is no topic '{topic}'", lasting=False) from None
         raise
-
-
-def _context(options: dict[str, Any]) -> Any:
-    """Return what TLS needs, None without it."""
-    if "SSL" not in options.get("security_protocol", ""):
-        return None
-    own = None
-    if "ssl_certfile" in options:
-        files = Path(options["ssl_certfile"]), Path(options["ssl_keyfile"])
-        own = Certificate(*files, options.get("ssl_password", ""))
-    context = client_context(Path(options["ssl_cafile"]) if "ssl_cafile" in options else None, own)
-    context.check_hostname = options.get("ssl_check_hostname", True)
-    if ciphers := options.get("ssl_ciphers"):
-        context.set_ciphers(ciphers)
-    return context
 
 
 def _told(error: Exception) -> str:

@@ -10,13 +10,16 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from ssl import SSLContext
 from typing import Any
 
 from spdist.config.allowed import SECRET, NotAllowed
 from spdist.errors import TransportError
 from spdist.transports.options import Options, local_path
+from spdist.transports.sockets.tls import Certificate, client_context
 
-__all__ = ["KafkaSettings", "app_properties", "python_options", "spark_options"]
+__all__ = ["KafkaSettings", "app_properties", "asyncio_options", "python_options", "spark_options"]
 
 #: What both clients have under the same name but for dots, and what its text means.
 _SAME: dict[str, type] = {
@@ -33,6 +36,11 @@ _SAME: dict[str, type] = {
 }
 #: Of a producer only.
 _PRODUCER: dict[str, type] = {"compression.type": str, "batch.size": int, "linger.ms": int, "max.request.size": int}
+#: What the client over asyncio has of the other one's arguments, under the same names; TLS it is given as a context.
+_ASYNCIO = frozenset({
+    "client_id", "connections_max_idle_ms", "metadata_max_age_ms", "request_timeout_ms", "retry_backoff_ms",
+    "sasl_mechanism", "sasl_plain_password", "sasl_plain_username", "security_protocol",
+})  # fmt: skip
 #: Of the Java clients only, or ours to decide.
 _IGNORED = frozenset(
     {"acks", "enable.idempotence", "retries", "delivery.timeout.ms", "max.in.flight.requests.per.connection"}
@@ -177,6 +185,33 @@ def python_options(properties: Mapping[str, str], *, producer: bool = False) -> 
     if "ssl.endpoint.identification.algorithm" in properties:
         options["ssl_check_hostname"] = bool(properties["ssl.endpoint.identification.algorithm"].strip())
     return options
+
+
+def asyncio_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of the Python client as those of the one over asyncio (`aiokafka`).
+
+    Parameters
+    ----------
+    options : mapping
+        What `python_options` has returned.
+    """
+    own = {name: value for name, value in options.items() if name in _ASYNCIO}
+    return own | {"ssl_context": _context(options)}
+
+
+def _context(options: Mapping[str, Any]) -> SSLContext | None:
+    """Return what TLS needs, None without it."""
+    if "SSL" not in options.get("security_protocol", ""):
+        return None
+    own = None
+    if "ssl_certfile" in options:
+        files = Path(options["ssl_certfile"]), Path(options["ssl_keyfile"])
+        own = Certificate(*files, options.get("ssl_password", ""))
+    context = client_context(Path(options["ssl_cafile"]) if "ssl_cafile" in options else None, own)
+    context.check_hostname = options.get("ssl_check_hostname", True)
+    if ciphers := options.get("ssl_ciphers"):
+        context.set_ciphers(ciphers)
+    return context
 
 
 def _login(properties: Mapping[str, str]) -> dict[str, str]:
