@@ -24,7 +24,7 @@ from spdist.transports.topics import check_name, check_offset, check_partition, 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
-__all__ = ["KafkaTransport", "headers_of", "kafka_topic", "read_headers"]
+__all__ = ["KafkaTransport", "headers_of", "kafka_topic", "read_headers", "unanswered"]
 
 T = TypeVar("T")
 
@@ -236,6 +236,47 @@ class KafkaTransport:
             )
         return {place.partition: end for place, end in found.items()}
 
+    def extents(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
+        """Return of some partitions the offset of the oldest message that is kept, and that behind the newest.
+
+        Of what transactions have not committed yet nothing counts.
+
+        Parameters
+        ----------
+        places : sequence of (str, int)
+            Topics as Kafka calls them, and partitions.
+
+        Raises
+        ------
+        TransportError
+            A topic is not there any more.
+        TransportUnavailableError
+            The brokers do not answer.
+        """
+        return self._extents(places, begins=True)
+
+    def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Return of some partitions the offset behind the newest message; see `extents`."""
+        return {place: end for place, (_, end) in self._extents(places, begins=False).items()}
+
+    def _extents(self, places: Sequence[tuple[str, int]], *, begins: bool) -> dict[tuple[str, int], tuple[int, int]]:
+        from kafka import TopicPartition
+
+        asked = [TopicPartition(*place) for place in places]
+
+        def look() -> None:
+            for name in sorted({name for name, _ in places}):
+                if not self._ask(lambda admin, name=name: _count(admin, name)):  # type: ignore[misc]
+                    raise replaced(name)
+
+        def found(consumer: KafkaConsumer) -> dict[tuple[str, int], tuple[int, int]]:
+            ends = _ends(consumer, asked, self.settings, look)
+            first = consumer.beginning_offsets(asked, timeout_ms=self.settings.patience_ms) if begins else ends
+            return {(one.topic, one.partition): (first[one], ends[one]) for one in asked}
+
+        with self._lock:
+            return self._reading(found) if asked else {}
+
     def close(self) -> None:
         """Close all connections; the next call opens them again."""
         with self._lock:
@@ -299,6 +340,7 @@ class KafkaTransport:
         if self._consumer is None:
             self._consumer = self._open(
                 KafkaConsumer,
+                doing="reading",
                 enable_auto_commit=False,
                 auto_offset_reset="none",
                 isolation_level="read_committed",
@@ -333,7 +375,7 @@ class KafkaTransport:
             )
         return self._producer
 
-    def _open(self, client: Callable[..., T], *, producer: bool = False, **ours: Any) -> T:
+    def _open(self, client: Callable[..., T], *, producer: bool = False, doing: str = "connecting", **ours: Any) -> T:
         # It tells of every connection that is not there; what comes of it is ours to say.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         servers = [one.strip() for one in bootstrap_servers(self.settings).split(",") if one.strip()]
@@ -348,7 +390,7 @@ class KafkaTransport:
         try:
             return client(**options)
         except Exception as error:
-            raise _told(error, "connecting", self.settings) from error
+            raise _told(error, doing, self.settings) from error
 
 
 _HINT = "is the broker running, and is this its address? spdist goes on where it was once it answers again"
@@ -398,13 +440,18 @@ def _told(error: Exception, doing: str, settings: KafkaSettings) -> TransportErr
     if isinstance(error, TransportError):
         return error
     if isinstance(error, errors.RetriableError | errors.IllegalStateError | OSError):
-        # The client does not tell a refused login from a broker that is not there.
-        secured = settings.properties.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT"
-        hint = f"are name, password and certificates in the properties right? {_HINT}" if secured else _HINT
-        return TransportUnavailableError(f"{where} does not answer while {doing} ({what})", hint=hint)
+        return unanswered(settings, doing, what)
     if isinstance(error, errors.SaslAuthenticationFailedError | errors.AuthorizationError):
         return TransportError(f"{where} refuses while {doing}: {what}", hint="see transports.kafka.properties")
     return TransportError(f"{where} failed while {doing}: {what}")
+
+
+def unanswered(settings: KafkaSettings, doing: str, told: str) -> TransportUnavailableError:
+    """Return the error for brokers that do not answer, given what was done and what the client says."""
+    # The clients do not tell a refused login from a broker that is not there.
+    secured = settings.properties.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT"
+    hint = f"are name, password and certificates in the properties right? {_HINT}" if secured else _HINT
+    return TransportUnavailableError(f"{_where(settings)} does not answer while {doing} ({told})", hint=hint)
 
 
 def _where(settings: KafkaSettings) -> str:

@@ -1,0 +1,231 @@
+"""Messages of a part of a topic, many together: what a task reads itself where offsets say what its batch has.
+
+The client over asyncio keeps connections, logs in, and knows the leaders; requests and answers are Kafka's own, and
+what a broker sends becomes columns without an object for each message (`record_batches`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    ClusterAuthorizationFailedError,
+    KafkaError,
+    OffsetOutOfRangeError,
+    SaslAuthenticationFailed,
+    TopicAuthorizationFailedError,
+    UnsupportedSaslMechanismError,
+    for_code,
+)
+from aiokafka.protocol.fetch import FetchRequest
+
+from spdist.errors import TransportError
+from spdist.transports.kafka.options import KafkaSettings, asyncio_options, python_options
+from spdist.transports.kafka.record_batches import FetchedMessages, compile_later, following_offset, messages_of
+from spdist.transports.kafka.transport import KafkaTransport, unanswered
+from spdist.transports.kafka.zookeeper import bootstrap_servers
+
+__all__ = ["KafkaFetcher"]
+
+# It tells of every connection that is not there; what comes of it is ours to say.
+logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+#: Bytes that a broker sends together, but for a batch that is larger alone.
+_FETCH_BYTES = 8 << 20
+#: How long a broker waits for messages: they are there when they are asked for.
+_WAIT_MS = 200
+#: Until who has no leader, or no broker, is asked again.
+_PAUSE_S = 0.1
+_END_S = 2.0
+#: Readers see what is committed.
+_COMMITTED = 1
+_REFUSED = (
+    AuthenticationFailedError,
+    ClusterAuthorizationFailedError,
+    SaslAuthenticationFailed,
+    TopicAuthorizationFailedError,
+    UnsupportedSaslMechanismError,
+)
+
+
+class KafkaFetcher:
+    """Reads messages of one Kafka cluster by their offsets.
+
+    Parameters
+    ----------
+    settings : KafkaSettings
+        Where the brokers are, and how long to try where none answers.
+
+    State
+    -----
+    A thread with connections, from the first call on. What a forked process inherits opens its own.
+    """
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._options = python_options(settings.properties)
+        self._checked = settings.properties.get("check.crcs", "true").strip().lower() != "false"
+        self._pid = os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client: Any = None
+
+    def messages(
+        self, topic: str, partition: int, begin: int, end: int, *, keys: bool = False, headers: bool = False
+    ) -> Iterator[FetchedMessages]:
+        """Yield the messages of offsets from `begin` on and before `end`, in order: whoever asks again gets the same.
+
+        Those of aborted transactions are left out. What comes next is fetched while this is worked at.
+
+        Parameters
+        ----------
+        topic : str
+            As Kafka calls it.
+        partition : int
+            Which partition.
+        begin, end : int
+            The offsets; 0 stands for the oldest message that is kept.
+        keys, headers : bool
+            Whether they are wanted.
+
+        Raises
+        ------
+        TransportUnavailableError
+            No broker has answered for as long as the settings say.
+        TransportError
+            Messages were deleted, a batch is damaged, or the brokers refuse.
+        """
+        fetching = self._begun(self._fetched(topic, partition, begin, end)) if begin < end else None
+        while fetching is not None:
+            at, raw, aborted = fetching.result()
+            following = following_offset(raw, at)
+            fetching = self._begun(self._fetched(topic, partition, following, end)) if following < end else None
+            found = messages_of(raw, at, end, aborted, keys=keys, headers=headers, checked=self._checked)
+            if len(found):
+                yield found
+
+    def close(self) -> None:
+        """Close the connections and end the thread."""
+        loop, self._loop = self._loop, None
+        if loop is None or self._pid != os.getpid():
+            return
+        with contextlib.suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(self._dropped(), loop).result(2 * _END_S)
+        loop.call_soon_threadsafe(loop.stop)
+
+    def _begun(self, coroutine: Coroutine[Any, Any, tuple[int, bytes, list[tuple[int, int]]]]) -> Future[Any]:
+        if self._loop is None or self._pid != os.getpid():
+            compile_later()
+            self._pid, self._client, self._loop = os.getpid(), None, asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="kafka fetcher", daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    async def _fetched(
+        self, topic: str, partition: int, offset: int, end: int
+    ) -> tuple[int, bytes, list[tuple[int, int]]]:
+        """Return what a broker sends from an offset on, at least one whole batch: from where, and what was aborted."""
+        deadline = time.monotonic() + self._settings.patience_ms / 1000
+        place, told = TopicPartition(topic, partition), ""
+        while True:
+            try:
+                raw, aborted = await self._asked(place, offset)
+                if following_offset(raw, offset) > offset:
+                    return offset, raw, aborted
+                told = "it sends nothing"
+            except OffsetOutOfRangeError as error:
+                first = await self._first(place)
+                if offset == 0 < first < end:
+                    offset = first
+                    continue
+                gone = f"{offset} to {min(first, end) - 1}" if first > offset else f"from {offset} on"
+                raise TransportError(
+                    f"topic {topic!r} partition {partition}: messages {gone} were deleted before they were read",
+                    hint="Kafka keeps them for retention.ms and retention.bytes of the topic",
+                ) from error
+            except _REFUSED as error:
+                raise TransportError(
+                    f"Kafka at {self._settings.bootstrap_servers} refuses while reading: {_worded(error)}",
+                    hint="are name, password and certificates in the properties right?",
+                ) from error
+            except (KafkaError, OSError, TimeoutError) as error:
+                told = _worded(error)
+                await self._looked_again()
+            if time.monotonic() > deadline:
+                raise unanswered(self._settings, f"reading topic {topic!r}", told)
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _asked(self, place: TopicPartition, offset: int) -> tuple[bytes, list[tuple[int, int]]]:
+        client = await self._connected()
+        await client.add_topic(place.topic)
+        leader = client.cluster.leader_for_partition(place)
+        if leader is None or leader == -1:
+            raise KafkaError(f"{place.topic} partition {place.partition} has no leader")
+        request = FetchRequest(
+            max_wait_time=_WAIT_MS,
+            min_bytes=1,
+            max_bytes=_FETCH_BYTES,
+            isolation_level=_COMMITTED,
+            topics=[(place.topic, [(place.partition, offset, _FETCH_BYTES)])],
+        )
+        response = await client.send(leader, request)
+        ((_, ((_, error_code, _, *rest),)),) = response.topics
+        if error_code:
+            raise for_code(error_code)()
+        # Behind the ends and the beginning of the partition, as far as the version of the answer has them.
+        aborted = rest[-3] if response.API_VERSION >= 11 else rest[-2]
+        return rest[-1] or b"", list(aborted or ())
+
+    async def _first(self, place: TopicPartition) -> int:
+        """Return the offset of the oldest message that is kept."""
+
+        def asked() -> int:
+            transport = KafkaTransport(self._settings)
+            try:
+                return transport.extents([(place.topic, place.partition)])[place.topic, place.partition][0]
+            finally:
+                transport.close()
+
+        return await asyncio.to_thread(asked)
+
+    async def _connected(self) -> Any:
+        if self._client is None:
+            servers = [one.strip() for one in bootstrap_servers(self._settings).split(",") if one.strip()]
+            client = AIOKafkaClient(bootstrap_servers=servers, **asyncio_options(self._options))
+            try:
+                await client.bootstrap()
+            except BaseException:
+                await client.close()
+                raise
+            self._client = client
+        return self._client
+
+    async def _looked_again(self) -> None:
+        """Ask who leads the partitions now; where nobody says it, connect anew the next time."""
+        if self._client is None:
+            return
+        try:
+            known = await asyncio.wait_for(self._client.force_metadata_update(), _END_S)
+        except (KafkaError, OSError, TimeoutError):
+            known = False
+        if not known:
+            await self._dropped()
+
+    async def _dropped(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with contextlib.suppress(KafkaError, OSError, TimeoutError):
+                await asyncio.wait_for(client.close(), _END_S)
+
+
+def _worded(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")

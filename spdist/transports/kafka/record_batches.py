@@ -1,0 +1,288 @@
+"""What a broker sends, as columns: the messages of record batches, without those of transactions that were aborted.
+
+Source: Kafka's documentation, message format, record batch; for aborted transactions KIP-98.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy
+import pyarrow as pa
+from aiokafka import codec
+from aiokafka.record.memory_records import MemoryRecords
+from crc32c import crc32c
+
+from spdist.errors import TransportError
+
+__all__ = ["FetchedMessages", "compile_later", "following_offset", "messages_of"]
+
+log = logging.getLogger(__name__)
+
+#: Of each batch: offset of its first message, length of what follows, epoch of the leader, version.
+_BEGIN = struct.Struct(">qiib")
+#: In those of version 2 behind that: checksum, attributes, number of the last message in it, first and greatest time,
+#: producer, its epoch and number, and how many messages there are.
+_HEADER = struct.Struct(">Ihiqqqhii")
+_PREFIX, _CHECKED_AT, _RECORDS_AT = 12, 21, _BEGIN.size + _HEADER.size
+_CODEC, _BROKERS_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_DECODERS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedMessages:
+    """Messages of one partition in the order of their offsets: parallel columns.
+
+    Parameters
+    ----------
+    offsets, times : pyarrow.Int64Array
+        Of each message; times in ms.
+    values : pyarrow.BinaryArray
+        The payloads; one that is missing is empty.
+    keys : list of bytes or None, optional
+        Where they are wanted.
+    headers : list, optional
+        Where they are wanted: of each message pairs of a name and bytes or None.
+    """
+
+    offsets: Any
+    times: Any
+    values: Any
+    keys: list[bytes | None] | None = None
+    headers: list[Sequence[tuple[str, bytes | None]]] | None = None
+
+    def __len__(self) -> int:
+        """Return how many messages there are."""
+        return len(self.offsets)
+
+
+class _Batch(NamedTuple):
+    """Where a batch is; of those before version 2 nothing else is known."""
+
+    at: int
+    end: int
+    version: int
+    base: int = 0
+    attributes: int = 0
+    first_time: int = 0
+    last_time: int = 0
+    producer: int = -1
+    size: int = 0
+
+
+class _Kernels:
+    """`batch_kernels`, once they are compiled; until then, and without numba, messages are read one by one."""
+
+    def __init__(self) -> None:
+        self.module: Any = None
+        self.loading: threading.Thread | None = None
+
+    def load(self) -> None:
+        """Import them."""
+        try:
+            self.module = import_module("spdist.transports.kafka.batch_kernels")
+        except ImportError as error:
+            log.info("Kafka's messages are read one by one: %s", error)
+
+
+_KERNELS = _Kernels()
+
+
+def compile_later() -> None:
+    """Let a thread compile, or load, what reads messages many times as fast; who reads meanwhile does not wait."""
+    if _KERNELS.loading is None:
+        _KERNELS.loading = threading.Thread(target=_KERNELS.load, name="kafka kernels", daemon=True)
+        _KERNELS.loading.start()
+
+
+def following_offset(raw: bytes, offset: int) -> int:
+    """Return the offset behind the last whole batch that a broker has sent for `offset`; that one where there is none.
+
+    A broker ends where it may send no more bytes, also inside of a batch.
+    """
+    following = offset
+    for at, _, version in _places(raw):
+        base = _BEGIN.unpack_from(raw, at)[0]
+        # Before version 2 a message, or many that are compressed as one, has the number of the last.
+        last = base + _HEADER.unpack_from(raw, at + _BEGIN.size)[2] if version >= 2 else base
+        following = max(following, last + 1)
+    return following
+
+
+def messages_of(
+    raw: bytes,
+    begin: int,
+    stop: int,
+    aborted: Sequence[tuple[int, int]] = (),
+    *,
+    keys: bool = False,
+    headers: bool = False,
+    checked: bool = True,
+) -> FetchedMessages:
+    """Return the messages of whole batches, of offsets from `begin` on and before `stop`.
+
+    Parameters
+    ----------
+    raw : bytes
+        What a broker has sent.
+    begin, stop : int
+        The wanted offsets.
+    aborted : sequence of (int, int)
+        Transactions that were aborted: their producer, and the offset of their first message.
+    keys, headers : bool
+        Whether they are wanted.
+    checked : bool
+        Whether checksums are looked at.
+
+    Raises
+    ------
+    TransportError
+        A batch is damaged, or compressed in a way that nothing here can read.
+    """
+    compiled = not headers and _KERNELS.module is not None
+    parts = []
+    committed = _committed(_batches(raw, checked), aborted)
+    for is_compiled, batches in groupby(committed, lambda one: compiled and one.version == 2):
+        parts.append((_columns if is_compiled else _one_by_one)(raw, list(batches), begin, stop, keys, headers))
+    if len(parts) == 1:
+        return parts[0]
+    offsets, times, values = (
+        pa.concat_arrays([pa.array([], type), *(getattr(part, name) for part in parts)]) for name, type in _TYPES
+    )
+    return FetchedMessages(
+        offsets,
+        times,
+        values,
+        [key for part in parts for key in part.keys or ()] if keys else None,
+        [some for part in parts for some in part.headers or ()] if headers else None,
+    )
+
+
+_TYPES = (("offsets", pa.int64()), ("times", pa.int64()), ("values", pa.binary()))
+
+
+def _places(raw: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield where each whole batch begins and ends, and its version."""
+    at, size = 0, len(raw)
+    while at + _RECORDS_AT <= size or (at + _BEGIN.size <= size and raw[at + _BEGIN.size - 1] < 2):
+        _, length, _, version = _BEGIN.unpack_from(raw, at)
+        end = at + _PREFIX + length
+        if end > size:
+            return
+        if length < (_RECORDS_AT if version >= 2 else _BEGIN.size) - _PREFIX:
+            raise TransportError(f"Kafka has sent a batch of {length} bytes", hint=_DAMAGED)
+        yield at, end, version
+        at = end
+
+
+_DAMAGED = "the topic is damaged there: look at the disk of its broker"
+
+
+def _batches(raw: bytes, checked: bool) -> Iterator[_Batch]:
+    for at, end, version in _places(raw):
+        if version < 2:
+            yield _Batch(at, end, version)
+            continue
+        base = _BEGIN.unpack_from(raw, at)[0]
+        crc, attributes, _, first, last, producer, _, _, count = _HEADER.unpack_from(raw, at + _BEGIN.size)
+        if checked and crc32c(memoryview(raw)[at + _CHECKED_AT : end]) != crc:
+            raise TransportError(f"the checksum of Kafka's batch from offset {base} on is wrong", hint=_DAMAGED)
+        yield _Batch(at, end, version, base, attributes, first, last, producer, max(0, count))
+
+
+def _committed(batches: Iterator[_Batch], aborted: Sequence[tuple[int, int]]) -> Iterator[_Batch]:
+    """Yield the batches that have messages for readers: neither marks of transactions, nor what was aborted."""
+    waiting = sorted(((first, producer) for producer, first in aborted), reverse=True)
+    open_ones: set[int] = set()
+    for batch in batches:
+        # A transaction begins with a batch of its own.
+        while waiting and waiting[-1][0] <= batch.base:
+            open_ones.add(waiting.pop()[1])
+        if batch.attributes & _CONTROL:
+            open_ones.discard(batch.producer)
+        elif not (batch.attributes & _TRANSACTIONAL and batch.producer in open_ones):
+            yield batch
+
+
+def _records_of(raw: bytes, batch: _Batch) -> tuple[Any, int, int]:
+    """Return the bytes of a batch's records, where they begin in them and where they end."""
+    which = batch.attributes & _CODEC
+    if not which:
+        return raw, batch.at + _RECORDS_AT, batch.end
+    name = _DECODERS.get(which)
+    if name is None or not getattr(codec, f"has_{name}")():
+        hint = "pip install cramjam, or let the producer compress with gzip"
+        raise TransportError(f"Kafka's messages are compressed by {name or f'codec {which}'}", hint=hint)
+    try:
+        found = bytes(getattr(codec, f"{name}_decode")(raw[batch.at + _RECORDS_AT : batch.end]))
+    except Exception as error:
+        told = f"Kafka's batch from offset {batch.base} on is no {name}: {error}"
+        raise TransportError(told, hint=_DAMAGED) from error
+    return found, 0, len(found)
+
+
+def _columns(
+    raw: bytes, batches: Sequence[_Batch], begin: int, stop: int, keys: bool, _headers: bool
+) -> FetchedMessages:
+    """Return the messages of batches of version 2, by a compiled loop."""
+    kernels = _KERNELS.module
+    found, values, known = [], [], list[bytes | None]()
+    for data, own in groupby(((*_records_of(raw, batch), batch) for batch in batches), lambda one: one[0]):
+        octets, some = numpy.frombuffer(data, numpy.uint8), list(own)
+        # A record has seven bytes at least.
+        columns = numpy.empty((6, sum(min(batch.size, end - at) for _, at, end, batch in some)), numpy.int64)
+        filled = 0
+        for _, at, end, batch in some:
+            time = batch.last_time if batch.attributes & _BROKERS_TIME else -1
+            count = min(batch.size, end - at)
+            first = batch.base, batch.first_time, time
+            filled = kernels.records(octets, at, end, count, *first, begin, stop, columns, filled)
+            if filled < 0:
+                raise TransportError(f"Kafka's batch from offset {batch.base} on has no records", hint=_DAMAGED)
+        columns = columns[:, :filled]
+        found.append(columns[:2])
+        values.append(_binary(kernels.copied, octets, columns[2], columns[3]))
+        if keys:
+            places = zip(columns[4].tolist(), columns[5].tolist(), strict=True)
+            known += [data[at : at + length] if length >= 0 else None for at, length in places]
+    offsets, times = numpy.concatenate(found, axis=1)
+    return FetchedMessages(pa.array(offsets), pa.array(times), pa.concat_arrays(values), known if keys else None)
+
+
+def _binary(copied: Any, octets: Any, begins: Any, lengths: Any) -> Any:
+    """Return parts of some bytes as a `pyarrow.BinaryArray`."""
+    into = numpy.empty(int(lengths.clip(0).sum()), numpy.uint8)
+    ends = numpy.empty(len(begins) + 1, numpy.int32)
+    copied(octets, begins, lengths, ends, into)
+    return pa.Array.from_buffers(pa.binary(), len(begins), [None, pa.py_buffer(ends), pa.py_buffer(into)])
+
+
+def _one_by_one(
+    raw: bytes, batches: Sequence[_Batch], begin: int, stop: int, keys: bool, headers: bool
+) -> FetchedMessages:
+    """Return the messages of batches as the client reads them."""
+    found = []
+    for batch in batches:
+        if batch.version >= 2:
+            _records_of(raw, batch)  # says what is wrong
+        try:
+            records = MemoryRecords(raw[batch.at : batch.end])
+            while records.has_next():
+                found += [one for one in records.next_batch() if begin <= one.offset < stop]
+        except Exception as error:  # the client has one for each way in which bytes can be wrong
+            told = f"Kafka's batch from offset {batch.base} on has no records: {type(error).__name__}: {error}"
+            raise TransportError(told, hint=_DAMAGED) from error
+    return FetchedMessages(
+        pa.array([one.offset for one in found], pa.int64()),
+        pa.array([one.timestamp for one in found], pa.int64()),
+        pa.array([one.value or b"" for one in found], pa.binary()),
+        [one.key for one in found] if keys else None,
+        [one.headers for one in found] if headers else None,
+    )

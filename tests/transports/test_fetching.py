@@ -1,0 +1,131 @@
+"""Messages are fetched from a real broker by their offsets: each time the same, and none that is not committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+
+from spdist.connectors.kafka.link import create_topics
+from spdist.errors import TransportError, TransportUnavailableError
+from spdist.services.kafka import KafkaBroker
+from spdist.services.process import free_port
+from spdist.transports.kafka import fetching
+from spdist.transports.kafka.fetching import KafkaFetcher
+from spdist.transports.kafka.options import KafkaSettings
+from spdist.transports.kafka.transport import KafkaTransport
+
+_NUMBERS = count()
+
+
+@pytest.fixture
+def topic(kafka_broker: KafkaBroker) -> str:
+    name = f"fetched-{next(_NUMBERS)}"
+    create_topics(kafka_broker.url, {name: 2})
+    return name
+
+
+@pytest.fixture
+def fetcher(kafka_broker: KafkaBroker) -> Iterator[KafkaFetcher]:
+    made = KafkaFetcher(KafkaSettings(kafka_broker.url, patience_ms=20_000))
+    yield made
+    made.close()
+
+
+def send(broker: KafkaBroker, topic: str, *values: bytes, compression: str | None = None, partition: int = 0) -> None:
+    producer = KafkaProducer(bootstrap_servers=broker.url, compression_type=compression)
+    for number, value in enumerate(values):
+        producer.send(topic, value, key=b"k", partition=partition, timestamp_ms=1000 + number)
+    producer.flush()
+    producer.close()
+
+
+def read(fetcher: KafkaFetcher, topic: str, begin: int, end: int, partition: int = 0) -> list[tuple[int, int, bytes]]:
+    return [
+        row
+        for some in fetcher.messages(topic, partition, begin, end)
+        for row in zip(some.offsets.to_pylist(), some.times.to_pylist(), some.values.to_pylist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_messages_of_some_offsets(
+    kafka_broker: KafkaBroker, topic: str, fetcher: KafkaFetcher, compression: str | None
+) -> None:
+    values = [f"value {number}".encode() * 20 for number in range(50)]
+    send(kafka_broker, topic, *values, compression=compression)
+    wanted = [(number, 1000 + number, value) for number, value in enumerate(values)]
+    assert read(fetcher, topic, 0, 50) == wanted
+    assert read(fetcher, topic, 7, 31) == wanted[7:31]
+    assert read(fetcher, topic, 7, 7) == []
+    with_keys = list(fetcher.messages(topic, 0, 3, 5, keys=True))
+    assert [key for some in with_keys for key in some.keys or ()] == [b"k", b"k"]
+
+
+def test_more_than_a_broker_sends_at_a_time(
+    kafka_broker: KafkaBroker, topic: str, fetcher: KafkaFetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "_FETCH_BYTES", 2000)
+    values = [bytes([65 + number % 26]) * 900 for number in range(40)]
+    for part in range(0, 40, 4):
+        send(kafka_broker, topic, *values[part : part + 4])
+    found = list(fetcher.messages(topic, 0, 1, 39))
+    assert len(found) > 3
+    assert [value for some in found for value in some.values.to_pylist()] == values[1:39]
+
+
+def test_what_was_aborted_is_left_out_and_the_end_is_where_nothing_is_open(
+    kafka_broker: KafkaBroker, topic: str, fetcher: KafkaFetcher
+) -> None:
+    producer = KafkaProducer(bootstrap_servers=kafka_broker.url, transactional_id=f"{topic}-t")
+    producer.init_transactions()
+    for value, commits in ((b"one", True), (b"gone", False), (b"two", True)):
+        producer.begin_transaction()
+        producer.send(topic, value, partition=0).get(20)
+        (producer.commit_transaction if commits else producer.abort_transaction)()
+    producer.begin_transaction()
+    producer.send(topic, b"open", partition=0).get(20)
+    transport = KafkaTransport(KafkaSettings(kafka_broker.url))
+    deadline = time.monotonic() + 20
+    while (end := transport.ends([(topic, 0)])[topic, 0]) < 6 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert end == 6
+    assert [value for *_, value in read(fetcher, topic, 0, end)] == [b"one", b"two"]
+    producer.abort_transaction()
+    producer.close()
+    transport.close()
+
+
+def test_what_was_deleted_is_told_but_to_the_first_reader(
+    kafka_broker: KafkaBroker, topic: str, fetcher: KafkaFetcher
+) -> None:
+    send(kafka_broker, topic, *[b"%d" % number for number in range(9)])
+    admin = KafkaAdminClient(bootstrap_servers=kafka_broker.url)
+    admin.delete_records({TopicPartition(topic, 0): 4})
+    admin.close()
+    transport = KafkaTransport(KafkaSettings(kafka_broker.url))
+    assert transport.extents([(topic, 0), (topic, 1)]) == {(topic, 0): (4, 9), (topic, 1): (0, 0)}
+    transport.close()
+    assert [offset for offset, *_ in read(fetcher, topic, 0, 6)] == [4, 5]
+    with pytest.raises(TransportError, match="partition 0: messages 2 to 3 were deleted before they were read"):
+        read(fetcher, topic, 2, 6)
+
+
+def test_brokers_that_do_not_answer_are_waited_for_and_told_of() -> None:
+    port = free_port()
+    fetcher = KafkaFetcher(KafkaSettings(f"127.0.0.1:{port}", patience_ms=300))
+    with pytest.raises(TransportUnavailableError, match="does not answer while reading topic 't'"):
+        read(fetcher, "t", 0, 1)
+    fetcher.close()
+    with pytest.raises(TransportUnavailableError, match="does not answer while reading"):
+        KafkaTransport(KafkaSettings(f"127.0.0.1:{port}", patience_ms=600)).ends([("t", 0)])
+
+
+def test_a_topic_that_is_gone_is_told(kafka_broker: KafkaBroker) -> None:
+    transport = KafkaTransport(KafkaSettings(kafka_broker.url, patience_ms=5_000))
+    with pytest.raises(TransportError, match="never-made"):
+        transport.ends([("never-made", 0)])
+    transport.close()
