@@ -1,4 +1,4 @@
-"""What group instances read from Kafka through Spark's own connector: topics between groups, and those of users.
+"""What group instances read from Kafka: topics between groups, and those of users.
 
 A user's topic is known only to the text of the app; its partitions, and where reading begins in them, only to its
 brokers. So both are looked up when the instance starts. Where reading begins the first time is kept in the state.
@@ -111,7 +111,7 @@ class KafkaReads:
     assignments : tuple of Assignment
         The instances, with the topics of users among their inputs.
     inputs : dict of str to KafkaInput
-        By topic what Spark's connector reads.
+        By topic what is read.
     first : dict of str to Positions
         By instance where reading begins in partitions that its state does not know.
     """

@@ -32,8 +32,8 @@ class Lag:
     transport : Transport
         Of the topics between groups; `close` closes it.
     assignments : sequence of Assignment
-        What shares the query: where Spark's own connector reads topics of `transport`, it waits for brokers that are
-        away and tells nobody.
+        What shares the query: where it reads topics of `transport` in Kafka, it waits for brokers that are away and
+        tells nobody.
 
     State
     -----
@@ -80,7 +80,7 @@ class Lag:
 
     def _look(self, progress: Any) -> None:
         try:
-            for topic in islice(self._read_by_spark(), 1):  # all are on the same brokers
+            for topic in islice(self._in_kafka(), 1):  # all are on the same brokers
                 self._transport.end_offsets(topic)
             lags = [self._behind(json.loads(one.endOffset or "{}"), one.latestOffset) for one in progress.sources]
         except TransportError as error:
@@ -89,8 +89,8 @@ class Lag:
             self._found = sum(lags), None
         self._found_s = time.monotonic()
 
-    def _read_by_spark(self) -> Iterator[str]:
-        """Yield the topics of the transport that Spark's own connector reads."""
+    def _in_kafka(self) -> Iterator[str]:
+        """Yield the topics of the transport that are read from Kafka."""
         if isinstance(self._transport, KafkaTransport):
             yield from (one.topic for each in self._assignments for one in each.inputs if one.transport == "kafka")
 
@@ -102,5 +102,5 @@ class Lag:
             for topic, partitions in read["topics"].items():
                 ends = self._transport.end_offsets(topic)
                 behind += sum(max(0, ends[int(partition)] - offset) for partition, offset in partitions.items())
-            return behind
+            return behind + int(read.get("behind", 0))
         return records_behind(read, json.loads(latest or "{}"))  # Kafka's source says itself what there is

@@ -38,15 +38,12 @@ _OURS = re.compile(r"^spdist\.errors\.(\w+): (.*?)(?=^\s*(?:at |SQLSTATE|$)|\Z)"
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")
 
 
-#: What Kafka's clients in the JVM raise while no broker answers.
-_AWAY = re.compile(
-    r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable)Exception"
-    r"|java\.util\.concurrent\.TimeoutException: Cannot fetch record for offset"
-)
+#: What ends a query that reads Kafka while no broker answers.
+_AWAY = re.compile(r"TransportUnavailableError: Kafka at .* does not answer while (?:asking|connecting|reading)")
 
 
 def is_away(error: BaseException) -> bool:
-    """Tell whether a query ended because no broker answered Spark's connector."""
+    """Tell whether a query ended because no broker answered who reads from Kafka."""
     # What Spark tells of a query that failed names no classes; the trace of its cause does.
     trace = getattr(getattr(error, "_cause", None), "_stackTrace", None)
     return _AWAY.search(f"{error}\n{trace}") is not None

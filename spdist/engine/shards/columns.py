@@ -11,18 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spdist.transports.base import Record
-from spdist.transports.payloads.arrow_bytes import arrow_bytes
 
 __all__ = [
-    "HEADERS_DDL",
-    "PACKED_DDL",
     "RECORD_DDL",
     "ROUTED_DDL",
-    "WIDE_DDL",
     "arrow_without_pandas",
     "from_batch",
     "from_routed",
-    "pack",
     "to_batch",
     "to_routed",
     "unpacked",
@@ -45,13 +40,6 @@ RECORD_DDL = (
     "topic string, partition int, offset bigint, count int, producer string, seq bigint, clock bigint, value binary"
 )
 
-#: A whole batch of records as one value, without a column for each thing that is said of them.
-PACKED_DDL = "value binary"
-#: Messages of Kafka: their times and that of the batch are in ms. Next to them rows without a topic, which are packed
-#: records of ours. Each column counts: it takes Spark as long as much of the rest.
-WIDE_DDL = "topic string, partition int, offset bigint, value binary, sent bigint, batch_time bigint"
-#: Where anybody wants to see them.
-HEADERS_DDL = "headers array<struct<key: string, value: binary>>"
 #: On the way to the islands: Spark partition and number of the shard first.
 ROUTED_DDL = f"target int, shard int, {RECORD_DDL}"
 
@@ -70,11 +58,6 @@ def from_batch(batch: Any) -> Iterator[Record]:
     columns = [batch.column(name).to_pylist() for name in _SCHEMA.names]
     for topic, partition, offset, count, producer, seq, clock, value in zip(*columns, strict=True):
         yield Record(topic, partition, value, count, producer, seq, clock, offset)
-
-
-def pack(batch: Any) -> Any:
-    """Return a batch of records as a batch of one row (`PACKED_DDL`)."""
-    return pa.record_batch({"value": pa.array([arrow_bytes(batch)], pa.binary())})
 
 
 def unpacked(value: bytes) -> Iterator[Record]:

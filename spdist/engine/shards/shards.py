@@ -97,7 +97,7 @@ class Counters:
 def lowest_positions(shards: Iterable[ShardSettings], *, kafka: bool = False) -> Positions:
     """Return where a fresh query must begin to read: for each topic partition where the last of its readers goes on.
 
-    `kafka` asks for the topics that Spark's Kafka connector reads, else it is those that our own source reads.
+    `kafka` asks for the topics in Kafka, else it is for the others.
     """
     lowest: Positions = {}
     for shard in shards:

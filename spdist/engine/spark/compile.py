@@ -4,16 +4,16 @@ One shard, or many on one partition, need no shuffle: the records go from the so
 several partitions a step before it names the shards of each record; all partitions read what it gives, and each has a
 Python worker of its own.
 
-The source over the embedded log is the clock of every query: it wakes one whose streams are silent. What is read from
-Kafka comes through Spark's own connector, next to it.
+Our source is the clock of every query: it wakes one whose streams are silent. Of Kafka it says which messages a batch
+has; the tasks fetch them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,9 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spdist.engine.shards.columns import ROUTED_DDL
-from spdist.engine.shards.shards import lowest_positions
 from spdist.engine.spark.forks import INSTANCE
-from spdist.engine.spark.kafka_source import KafkaReading, kafka_records
 from spdist.engine.spark.query import QuerySettings
 from spdist.engine.spark.session import SparkHost
 from spdist.engine.spark.source import LogDataSource
@@ -50,18 +48,10 @@ def start_query(host: SparkHost, settings: QuerySettings) -> StreamingQuery:
         Started.
     settings : QuerySettings
         What to run.
-
-    Raises
-    ------
-    EngineError
-        Kafka is needed, and Spark's connector is not there.
     """
-    session = host.session
-    if settings.kafka:
-        host.need_kafka()
     with host.lock:
-        with own_workers(session, settings.name):
-            islands = _islands(_records(host, settings), settings)
+        with own_workers(host.session, settings.name):
+            islands = _islands(_records(host.session, settings), settings)
         totals = (_TOTALS.get(name, F.sum)(name).alias(name) for name in _counters(settings))
         observed = islands.observe(OBSERVED, *totals)
         # A name may be in use by a start that was replaced and has not noticed yet.
@@ -74,45 +64,23 @@ def _counters(settings: QuerySettings) -> list[str]:
     return [*COUNTERS, *map(rejected_column, range(len(settings.fed_streams)))]
 
 
-def _records(host: SparkHost, settings: QuerySettings) -> DataFrame:
-    """Return what the query reads: records of ours, wide ones where some come from Kafka."""
-    session = host.session
-    log = session.readStream.format(LogDataSource.name()).options(**settings.source().to_options())
-    if not settings.kafka:
-        return log.load()
-    return kafka_records(session, _readings(settings), log.option("packed", "true").load())
-
-
-def _readings(settings: QuerySettings) -> list[KafkaReading]:
-    """Return one reading for each cluster and kind of messages: big and small ones have bounds of their own."""
-    start = lowest_positions(settings.shards, kafka=True)
-    together: dict[tuple[object, ...], list[str]] = {}
-    known: Counter[tuple[object, ...]] = Counter()
-    for topic, one in settings.kafka.items():
-        place = (repr((one.settings, sorted(one.settings.properties.items()))), one.packed, one.users, one.keys)
-        # Two sources may read one topic of Kafka's.
-        known[place, one.name] += 1
-        together.setdefault((place, known[place, one.name]), []).append(topic)
-    return [
-        KafkaReading(
-            settings=settings.kafka[topics[0]].settings,
-            names={topic: settings.kafka[topic].name for topic in topics},
-            start={topic: start[topic] for topic in topics},
-            max_batch_records=settings.most_messages(packed=settings.kafka[topics[0]].packed),
-            headers=not settings.kafka[topics[0]].users,
-            keys=settings.kafka[topics[0]].keys,
-        )
-        for topics in together.values()
-    ]
+def _records(session: SparkSession, settings: QuerySettings) -> DataFrame:
+    """Return what the query reads: records of ours, and what is to be fetched of Kafka."""
+    kafka = ""
+    if settings.kafka:
+        kafka = settings.kafka_plan().write(Path(settings.stop_flag).parent / "kafka.spdist-private.json")
+    records = session.readStream.format(LogDataSource.name()).options(**settings.source(kafka).to_options()).load()
+    # Several tasks read Kafka's partitions, where several need what they read.
+    parts = sum(len(partitions) for partitions in settings.kafka_plan().start.values()) if kafka else 1
+    tasks = min(parts, settings.partitions)
+    return records.repartition(tasks) if tasks > 1 else records
 
 
 def _islands(records: DataFrame, settings: QuerySettings) -> DataFrame:
     """Return the counters of the islands that get `records`."""
     counters = ", ".join(f"{name} bigint" for name in _counters(settings))
     if settings.partitions == 1:
-        # Kafka's partitions are tasks of their own, and the live state is in one.
-        one = records.coalesce(1) if settings.kafka else records
-        return one.mapInArrow(lambda batches: run_batch(settings, batches), counters)
+        return records.mapInArrow(lambda batches: run_batch(settings, batches), counters)
     routed = records.mapInArrow(lambda batches: route_batch(settings, batches), ROUTED_DDL)
     # One shuffle, which all islands read: each takes what is meant for it.
     together = routed.repartition(1)

@@ -61,7 +61,12 @@ _LOADED = (
 )
 #: What only some of them load, with their sources, and besides it the sinks that are built in: loaded while nobody asks
 #: for a process.
-_LOADED_LATER = ("spdist.transports.kafka.transport", "kafka", "spdist.transports.nats.transport")
+_LOADED_LATER = (
+    "spdist.transports.kafka.fetching",
+    "spdist.transports.kafka.transport",
+    "kafka",
+    "spdist.transports.nats.transport",
+)
 #: How long nobody must have asked for that, s.
 _IDLE_S = 1.0
 #: Libraries whose threads a forked process would not have: they must not start any.

@@ -1,140 +1,248 @@
-"""Topics in Kafka as streaming data frames, through Spark's own connector: bytes and headers, as they are."""
+"""Topics in Kafka as a part of our source: it says which messages a batch has, and the tasks fetch them by themselves.
+
+So messages go from the brokers to the process that needs them, without the JVM between them, and whoever repeats a
+batch reads the same ones again.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from typing import Any
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
-
-from spdist.engine.shards.columns import HEADERS_DDL, WIDE_DDL
 from spdist.engine.shards.state import Positions
-from spdist.transports.kafka.options import KafkaSettings, spark_options
+from spdist.errors import TransportError, TransportUnavailableError
+from spdist.transports.kafka.options import KafkaSettings
+from spdist.transports.kafka.transport import KafkaTransport
 
-__all__ = ["KafkaReading", "kafka_records"]
+if TYPE_CHECKING:
+    from spdist.transports.kafka.fetching import KafkaFetcher
+    from spdist.transports.kafka.record_batches import FetchedMessages
 
-#: Spark's words for the oldest message that is kept; a topic that nobody has read begins there.
-_EARLIEST = -2
-_PATIENCE_MS = 15_000
-#: As long as Kafka's clients wait by themselves.
-_BETWEEN_GROUPS_MS = 60_000
-# Spark's reader asks for the ends of a partition after each poll and moves about for that: whatever the client has
-# fetched beyond the poll is thrown away and fetched again. With few large polls reading costs a third. And the question
-# waits behind a fetch that waits for messages, half a second where nobody says less.
-_POLLS = {
-    "kafka.max.poll.records": "100000",
-    "kafka.max.partition.fetch.bytes": str(8 << 20),
-    "kafka.fetch.max.wait.ms": "20",
-}
+__all__ = ["KafkaInput", "KafkaPlan", "KafkaReader", "Planned", "ranges_of"]
+
+#: Of messages that hold many events, thousands where somebody is far behind, so many fewer make a batch.
+_PACKED = 1000
+#: How long brokers are waited for: those of a user, of whom a query that has ended can say why nothing comes, and those
+#: between groups, whose status says so meanwhile; there Kafka's clients wait as long by themselves.
+_PATIENCE_MS, _BETWEEN_GROUPS_MS = 15_000, 60_000
+#: How long one question may take: the query can be stopped between two.
+_ASK_MS = 2_000
+
+#: By our name of a topic and partition, as text, an offset.
+Offsets = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaReading:
-    """Topics of one Kafka cluster that a query reads.
+class KafkaInput:
+    """A topic in Kafka that a query reads.
 
     Parameters
     ----------
     settings : KafkaSettings
         Where the brokers are.
-    names : mapping of str to str
-        From our names of the topics to those in Kafka.
-    start : Positions
-        Under our names: the partitions to read, and from where.
-    max_batch_records : int
-        Bound of messages in a batch.
-    headers : bool
-        Whether headers are read: those with which groups number what they send.
+    name : str
+        How Kafka calls it.
+    packed : bool
+        Whether a message holds many events: then fewer of them make a batch.
+    users : bool
+        Whether a user's own source reads it: then messages are no records of ours.
     keys : bool
-        Whether keys are read, as the one header of each message.
+        Whether that source looks at the keys of messages.
     """
 
     settings: KafkaSettings
-    names: Mapping[str, str]
-    start: Positions
-    max_batch_records: int
-    headers: bool = True
+    name: str
+    packed: bool = False
+    users: bool = False
     keys: bool = False
 
-    def options(self) -> dict[str, str]:
-        """Return the options of Spark's source."""
-        begin = {
-            self.names[topic]: {str(partition): offset or _EARLIEST for partition, offset in offsets.items()}
-            for topic, offsets in self.start.items()
-        }
-        return (
-            _POLLS
-            | self._patience()
-            | spark_options(self.settings)
-            | {
-                "assign": json.dumps({topic: sorted(map(int, offsets)) for topic, offsets in begin.items()}),
-                "startingOffsets": json.dumps(begin),
-                "includeHeaders": str(self.headers).lower(),
-                "maxOffsetsPerTrigger": str(self.max_batch_records),
-                "kafka.isolation.level": "read_committed",
-            }
-        )
+    @property
+    def patience_ms(self) -> int:
+        """How long to try where no broker answers."""
+        given = self.settings.properties.get("default.api.timeout.ms", "")
+        if given.strip().isdecimal():
+            return int(given)
+        return _PATIENCE_MS if self.users else max(_BETWEEN_GROUPS_MS, self.settings.patience_ms)
 
-    def _patience(self) -> dict[str, str]:
-        """Return how long the connector waits for brokers.
-
-        Of users' sources a query that has ended can say why nothing comes. Groups wait for the topics between them as
-        long as they are told to, and their status says so meanwhile.
-        """
-        wait = max(_BETWEEN_GROUPS_MS, self.settings.patience_ms) if self.headers else _PATIENCE_MS
-        given = {"request.timeout.ms", "default.api.timeout.ms"} & set(self.settings.properties)
-        own = {"kafka.request.timeout.ms": str(_PATIENCE_MS), "kafka.default.api.timeout.ms": str(wait)}
-        retries = {} if self.headers else {"fetchOffset.numRetries": "1"}
-        return ({} if given else own) | retries | {"kafkaConsumer.pollTimeoutMs": str(2 * wait)}
+    def most_messages(self, most_events: int) -> int:
+        """Return how many messages of such topics a batch may have that has so many events at most."""
+        return max(4, most_events // _PACKED) if self.packed else most_events
 
 
-def kafka_records(session: SparkSession, readings: Sequence[KafkaReading], packed: DataFrame) -> DataFrame:
-    """Return messages as wide rows (`WIDE_DDL`) under our names of the topics, and before them records of ours.
+class Asked(Protocol):
+    """Who knows where partitions begin and end; see `KafkaTransport`."""
+
+    def extents(self, places: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]: ...
+
+    def ends(self, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What of Kafka a batch may have: up to which offsets, how many messages that are, and how many wait behind it."""
+
+    ends: Offsets
+    messages: int
+    behind: int
+
+
+@dataclass(slots=True)
+class KafkaPlan:
+    """Plans what a batch reads of Kafka.
 
     Parameters
     ----------
-    session : SparkSession
-        With the connector (`SparkHost.need_kafka`).
-    readings : sequence of KafkaReading
-        What to read.
-    packed : DataFrame
-        Records of ours (`PACKED_DDL`).
+    inputs : mapping of str to KafkaInput
+        By our names of the topics.
+    start : Positions
+        The partitions to read, and where to begin.
+    most_events : int
+        Bound of events in a batch.
+    asked : mapping of str to Asked, optional
+        By servers and properties who is asked.
+
+    State
+    -----
+    Connections, and since when no broker answers.
     """
-    headers = any(reading.headers or reading.keys for reading in readings)
-    schema: Any = StructType.fromDDL(f"{WIDE_DDL}, {HEADERS_DDL}" if headers else WIDE_DDL)
 
-    def wide(rows: DataFrame, known: Mapping[str, Column]) -> DataFrame:
-        columns = [known.get(one.name, F.lit(None)).cast(one.dataType).alias(one.name) for one in schema.fields]
-        return rows.select(*columns)
+    inputs: Mapping[str, KafkaInput]
+    start: Positions
+    most_events: int
+    asked: dict[str, Asked] = field(default_factory=dict)
+    _away_since: float | None = None
 
-    frames = [wide(*_messages(session, reading)) for reading in readings]
-    return reduce(DataFrame.unionAll, frames, wide(packed, {"value": F.col("value")}))
+    @classmethod
+    def read(cls, file: str) -> KafkaPlan:
+        """Return what `write` was told."""
+        data = json.loads(Path(file).read_text(encoding="utf-8"))
+        inputs = {
+            topic: KafkaInput(**one | {"settings": KafkaSettings(**one["settings"])})
+            for topic, one in data["inputs"].items()
+        }
+        start = {t: {int(p): offset for p, offset in parts.items()} for t, parts in data["start"].items()}
+        return cls(inputs, start, data["most_events"])
+
+    def write(self, file: Path) -> str:
+        """Write all of this into a file that nobody else may read, as passwords may be in it; return its name."""
+        inputs = {topic: asdict(one) for topic, one in self.inputs.items()}
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as private:
+            json.dump({"inputs": inputs, "start": self.start, "most_events": self.most_events}, private)
+        return str(file)
+
+    def initial(self) -> Offsets:
+        """Return where reading begins."""
+        return {topic: {str(number): at for number, at in parts.items()} for topic, parts in self.start.items()}
+
+    def plan(self, starts: Offsets) -> Planned | None:
+        """Return up to where the batch from `starts` on may read; None while nobody can tell, for a time.
+
+        Raises
+        ------
+        TransportUnavailableError
+            No broker has answered for longer than that.
+        TransportError
+            A topic was deleted or made anew.
+        """
+        try:
+            extents = self._extents(starts)
+        except TransportUnavailableError:
+            now = time.monotonic()
+            self._away_since = self._away_since or now
+            patience_ms = min(one.patience_ms for one in self.inputs.values())
+            if now - self._away_since > patience_ms / 1000:
+                raise
+            return None
+        self._away_since = None
+        ends: Offsets = {topic: dict(parts) for topic, parts in starts.items()}
+        messages = behind = 0
+        for packed in (False, True):
+            own = [place for place in extents if self.inputs[place[0]].packed is packed]
+            waiting = {place: max(0, extents[place][1] - extents[place][0]) for place in own}
+            total = sum(waiting.values())
+            most = self.inputs[own[0][0]].most_messages(self.most_events) if own else 0
+            for place in own:
+                share = waiting[place] if total <= most else -(-waiting[place] * most // total)
+                if share:
+                    ends[place[0]][place[1]] = extents[place][0] + share
+                messages += share
+                behind += waiting[place] - share
+        return Planned(ends, messages, behind)
+
+    def _extents(self, starts: Offsets) -> dict[tuple[str, str], tuple[int, int]]:
+        """Return from where each partition is to be read, and where it ends."""
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        clusters: dict[str, list[tuple[str, str]]] = {}
+        for topic, parts in starts.items():
+            settings = self.inputs[topic].settings
+            known = clusters.setdefault(repr((settings, sorted(settings.properties.items()))), [])
+            known += [(topic, number) for number in parts]
+        for cluster, places in clusters.items():
+            asked = self.asked.get(cluster)
+            if asked is None:
+                settings = self.inputs[places[0][0]].settings
+                asked = self.asked[cluster] = KafkaTransport(replace(settings, patience_ms=_ASK_MS))
+            names = {place: (self.inputs[place[0]].name, int(place[1])) for place in places}
+            new = [name for (topic, number), name in names.items() if not starts[topic][number]]
+            begins = {name: begin for name, (begin, _) in asked.extents(new).items()} if new else {}
+            ends = asked.ends(list(names.values()))
+            for (topic, number), name in names.items():
+                at, end = starts[topic][number], ends[name]
+                if at > end:
+                    raise TransportError(
+                        f"topic '{name[0]}' was made anew: it ends with message {end - 1}, and {at - 1} was read",
+                        hint="give the app a new name, or read another topic",
+                    )
+                found[topic, number] = max(at, begins.get(name, 0)), end
+        return found
 
 
-def _messages(session: SparkSession, reading: KafkaReading) -> tuple[DataFrame, Mapping[str, Column]]:
-    """Return messages as Spark reads them, and what their columns are among wide rows."""
-    messages = session.readStream.format("kafka").options(**reading.options()).load()
-    ours = [F.lit(text) for ours, theirs in reading.names.items() for text in (theirs, ours)]
-    known = {
-        "topic": F.element_at(F.create_map(*ours), F.col("topic")) if len(reading.names) > 1 else ours[1],
-        "sent": F.unix_millis(F.col("timestamp")),
-        "batch_time": _batch_time(),
-    }
-    if reading.headers:
-        known["headers"] = F.col("headers")
-    elif reading.keys:
-        known["headers"] = F.array(F.struct(F.lit("key").alias("key"), F.col("key").alias("value")))
-    return messages, known | {name: F.col(name) for name in ("partition", "offset", "value")}
+class KafkaReader:
+    """Fetches in a task what a batch has of Kafka.
 
+    Parameters
+    ----------
+    inputs : mapping of str to KafkaInput
+        By our names of the topics.
 
-def _batch_time() -> Column:
-    """Return the time of the batch, ms.
-
-    Spark writes it as a number into the code that it generates, so that each batch would have code of its own, to be
-    compiled and run slowly at first: a tenth to a fifth of the throughput. Inside a function of arrays it does not.
+    State
+    -----
+    Connections, opened when they are used.
     """
-    return F.aggregate(F.array().cast("array<int>"), F.unix_millis(F.current_timestamp()), lambda time, _: time)
+
+    def __init__(self, inputs: Mapping[str, KafkaInput]) -> None:
+        self._inputs = inputs
+        self._fetchers: dict[str, KafkaFetcher] = {}
+
+    def messages(self, topic: str, partition: int, begin: int, end: int) -> Iterator[FetchedMessages]:
+        """Yield the messages of some offsets in order, see `KafkaFetcher.messages`; `topic` is our name."""
+        one = self._inputs[topic]
+        settings = replace(one.settings, patience_ms=one.patience_ms)
+        key = repr((settings, sorted(settings.properties.items())))
+        fetcher = self._fetchers.get(key)
+        if fetcher is None:
+            # The client takes its time to load: only where Kafka is read.
+            from spdist.transports.kafka.fetching import KafkaFetcher
+
+            fetcher = self._fetchers[key] = KafkaFetcher(settings)
+        return fetcher.messages(one.name, partition, begin, end, keys=one.keys, headers=not one.users)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+
+
+def ranges_of(starts: Mapping[str, Mapping[str, int]], ends: Mapping[str, Mapping[str, int]]) -> Iterator[Any]:
+    """Yield topic, partition, and from where to where, of each partition of which a batch has something."""
+    for topic, parts in ends.items():
+        for number, end in parts.items():
+            begin = starts[topic][number]
+            if begin < end:
+                yield topic, int(number), begin, end

@@ -2,47 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from spdist.config.allowed import Allowed
 from spdist.engine.local.idle import passes_time
 from spdist.engine.shards.shards import ShardSettings, lowest_positions
+from spdist.engine.spark.kafka_source import KafkaInput, KafkaPlan
 from spdist.engine.spark.source import SourceSettings
-from spdist.transports.kafka.options import KafkaSettings
 
 __all__ = ["KafkaInput", "QuerySettings"]
 
-#: Of messages that hold many events, thousands where somebody is far behind, so many fewer make a batch.
-_PACKED = 1000
 #: What a batch must have of the most that it may have to be full: each partition has a share of that, and it counts
 #: marks of transactions, too.
 _FULL = 0.9
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaInput:
-    """A topic in Kafka that a query reads.
-
-    Parameters
-    ----------
-    settings : KafkaSettings
-        Where the brokers are.
-    name : str
-        How Kafka calls it.
-    packed : bool
-        Whether a message holds many events: then fewer of them make a batch.
-    users : bool
-        Whether a user's own source reads it: then messages are no records of ours.
-    keys : bool
-        Whether that source looks at the keys of messages.
-    """
-
-    settings: KafkaSettings
-    name: str
-    packed: bool = False
-    users: bool = False
-    keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +69,8 @@ class QuerySettings:
     allowed: Allowed = field(default_factory=Allowed)
     copies: str = ""
 
-    def source(self) -> SourceSettings:
-        """Return what our own source must know; it is the clock of every query."""
+    def source(self, kafka: str = "") -> SourceSettings:
+        """Return what our source must know, which is the clock of every query; `kafka`: see `SourceSettings`."""
         start = lowest_positions(self.shards)
         return SourceSettings(
             place=self.topics,
@@ -107,23 +81,25 @@ class QuerySettings:
             tick_interval_ms=self.tick_interval_ms,
             max_batch_events=self.max_batch_events,
             stop_flag=self.stop_flag,
+            kafka=kafka,
         )
+
+    def kafka_plan(self) -> KafkaPlan:
+        """Return what is read of Kafka."""
+        start = lowest_positions(self.shards, kafka=True)
+        return KafkaPlan(self.kafka, {topic: start[topic] for topic in self.kafka}, self.max_batch_events)
 
     @property
     def fed_streams(self) -> tuple[str, ...]:
         """The streams of which it is counted how many messages cannot be read."""
         return tuple(sorted({stream for shard in self.shards for stream in shard.assignment.fed_streams}))
 
-    def most_messages(self, *, packed: bool) -> int:
-        """Return how many messages of Kafka a batch may have, of those that hold many events each or of the others."""
-        return max(4, self.max_batch_events // _PACKED) if packed else self.max_batch_events
-
     def is_full(self, messages: Mapping[str, int]) -> bool:
         """Tell whether a batch with so many messages of each topic is as large as it may be, so that others wait."""
-        counts = {False: 0, True: 0}
+        counts: Counter[int] = Counter()
         for topic, one in self.kafka.items():
-            counts[one.packed] += messages.get(topic, 0)
-        return any(count >= _FULL * self.most_messages(packed=packed) for packed, count in counts.items())
+            counts[one.most_messages(self.max_batch_events)] += messages.get(topic, 0)
+        return any(count >= _FULL * most for most, count in counts.items())
 
 
 def _channels(shard: ShardSettings) -> int:

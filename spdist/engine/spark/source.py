@@ -1,8 +1,9 @@
-"""The Spark source over the embedded log: which records make the next batch, and when a silent stream wakes the query.
+"""The Spark source of every query: which records make the next batch, and when a silent stream wakes the query.
 
 A *simple* stream reader, on purpose: it reads in the one process that Spark keeps for the source and hands the data to
 the JVM together with the offsets. An ordinary reader would start a Python task of its own in every batch, which costs
-several times more than the batch itself; executors on other machines, which it is for, do not exist here.
+several times more than the batch itself; executors on other machines, which it is for, do not exist here. Of Kafka only
+offsets are handed over: the tasks fetch the messages.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from spdist.engine.shards.columns import PACKED_DDL, RECORD_DDL, arrow_without_pandas, pack, to_batch
+from spdist.engine.shards.columns import RECORD_DDL, arrow_without_pandas, to_batch
 from spdist.engine.shards.state import Positions
+from spdist.engine.spark.kafka_source import KafkaPlan, Planned, ranges_of
 from spdist.engine.spark.stopping import StopFlag
 from spdist.transports.base import Record
 from spdist.transports.opening import open_place
@@ -28,16 +30,19 @@ __all__ = [
     "SourceSettings",
     "control_record",
     "is_control",
+    "is_range",
     "read_control",
+    "read_range",
     "read_rejected",
 ]
 
-#: Offsets as Spark keeps them: partitions are texts, as JSON wants it. ``tick`` is the time of the batch, ms.
+#: Offsets as Spark keeps them: partitions are texts, as JSON wants it. ``tick`` is the time of the batch, ms; ``kafka``
+#: is only there where Kafka is read, as is ``behind``: how many messages waited there when the batch was planned.
 Offsets = dict[str, Any]
 
 _READ_RECORDS = 1000
-#: No topic has this partition.
-_CONTROL = -1
+#: No topic has these partitions.
+_CONTROL, _RANGE = -1, -2
 #: A batch holds at most this many bytes of payload (and one record where that alone is larger).
 _MAX_BATCH_BYTES = 16 * 1024 * 1024
 #: A live query that merges producers looks at their promises at most this often.
@@ -68,6 +73,8 @@ class SourceSettings:
         Bound of events in a batch (exceeded by part of a record).
     stop_flag : str
         A file, see `StopFlag`: once it exists no batch begins any more.
+    kafka : str
+        A file, see `KafkaPlan.write`; empty where nothing is read of Kafka.
     """
 
     place: str
@@ -78,6 +85,7 @@ class SourceSettings:
     tick_interval_ms: int
     max_batch_events: int
     stop_flag: str
+    kafka: str = ""
 
     def to_options(self) -> dict[str, str]:
         """Return the settings as options of a Spark source."""
@@ -99,10 +107,10 @@ class LogReader(SimpleDataSourceStreamReader):
     records: it shows that the query runs and publishes what an earlier run may have left unpublished.
     """
 
-    def __init__(self, settings: SourceSettings, transport: SizedReader, packs: bool = False) -> None:
+    def __init__(self, settings: SourceSettings, transport: SizedReader, kafka: KafkaPlan | None = None) -> None:
         self.settings = settings
         self.transport = transport
-        self.packs = packs
+        self.kafka = kafka
 
     def initialOffset(self) -> Offsets:
         """Return where reading begins, with tick 0."""
@@ -111,7 +119,8 @@ class LogReader(SimpleDataSourceStreamReader):
             topic: {str(partition): start.get(topic, {}).get(partition, 0) for partition in partitions}
             for topic, partitions in self.settings.topics.items()
         }
-        return {"topics": topics, "tick": 0}
+        begin = {"topics": topics, "tick": 0}
+        return begin if self.kafka is None else begin | {"kafka": self.kafka.initial(), "behind": 0}
 
     def read(self, start: Offsets) -> tuple[Iterator[Any], Offsets]:
         """Return the next batch as Arrow batches and where it ends; nothing and `start` where it is not yet time."""
@@ -130,24 +139,34 @@ class LogReader(SimpleDataSourceStreamReader):
         `now` must have been read before: whatever is appended before it belongs to this batch.
         """
         first = start["tick"] == 0
+        kafka: Planned | None = None
+        if self.kafka is not None and (kafka := self.kafka.plan(start["kafka"])) is None:
+            return None  # what waits there is older than this moment
+        fetched = kafka is not None and kafka.messages > 0
         ends, events = self._ends(start["topics"])
         news = ends != start["topics"]
+        # The clock on the wall may be set back; ours goes on.
+        tick = max(now, start["tick"] + 1)
         if self.settings.live:
             waited = now - start["tick"]
             promises = news and self.settings.merges and waited >= _PROMISES_EVERY_MS
-            if not (first or events or promises or waited >= self.settings.tick_interval_ms):
+            if not (first or events or fetched or promises or waited >= self.settings.tick_interval_ms):
                 return None
-            # The clock on the wall may be set back; ours goes on.
-            return {"topics": ends, "tick": max(now, start["tick"] + 1)}
-        return {"topics": ends, "tick": max(start["tick"], 1)} if first or news else None
+        elif not fetched:
+            if not (first or news):
+                return None
+            tick = max(start["tick"], 1)
+        end = {"topics": ends, "tick": tick}
+        return end if kafka is None else end | {"kafka": kafka.ends, "behind": kafka.behind}
 
     def batches(self, start: Offsets, end: Offsets) -> Iterator[Any]:
-        """Yield the records between two offsets as Arrow batches; the first holds only the control record."""
-        made = self._batches(start, end)
-        return map(pack, made) if self.packs else made
+        """Yield the records between two offsets as Arrow batches; the first holds the control record.
 
-    def _batches(self, start: Offsets, end: Offsets) -> Iterator[Any]:
-        yield to_batch([control_record(end["tick"], end["topics"])])
+        Of Kafka there is one record for each partition, see `read_range`.
+        """
+        kafka = end.get("kafka", {})
+        ranges = [_range_record(end["tick"], *one) for one in ranges_of(start.get("kafka", {}), kafka)]
+        yield to_batch([control_record(end["tick"], {**end["topics"], **kafka}), *ranges])
         for topic, partitions in end["topics"].items():
             for partition, stop in partitions.items():
                 offset = start["topics"][topic][partition]
@@ -202,7 +221,7 @@ class _LazyBatches(Iterator[Any]):
 
 
 class LogDataSource(DataSource):
-    """The Spark data source ``spdist_log``: rows are records, or many of them with the option ``packed``."""
+    """The Spark data source ``spdist_log``: rows are records."""
 
     @classmethod
     def name(cls) -> str:
@@ -211,17 +230,14 @@ class LogDataSource(DataSource):
 
     def schema(self) -> str:
         """Return the columns; see `spdist.engine.shards.columns`."""
-        return PACKED_DDL if self._packs else RECORD_DDL
+        return RECORD_DDL
 
     def simpleStreamReader(self, schema: Any) -> LogReader:
         """Return the reader; Spark calls this in the process that it keeps for the source."""
         arrow_without_pandas()
         settings = SourceSettings.from_options(self.options)
-        return LogReader(settings, sized_reader(open_place(settings.place)), self._packs)
-
-    @property
-    def _packs(self) -> bool:
-        return self.options.get("packed") == "true"
+        kafka = KafkaPlan.read(settings.kafka) if settings.kafka else None
+        return LogReader(settings, sized_reader(open_place(settings.place)), kafka)
 
 
 def control_record(
@@ -233,6 +249,22 @@ def control_record(
     """
     said = {"positions": positions, "rejected": rejected or {}}
     return Record("", _CONTROL, json.dumps(said).encode(), 0, clock=tick)
+
+
+def _range_record(tick: int, topic: str, partition: int, begin: int, end: int) -> Record:
+    """Return the record that says what a task is to fetch of a partition."""
+    return Record("", _RANGE, json.dumps([topic, partition, begin, end]).encode(), 0, clock=tick)
+
+
+def is_range(record: Record) -> bool:
+    """Whether a record says what is to be fetched."""
+    return record.partition == _RANGE
+
+
+def read_range(record: Record) -> tuple[str, int, int, int]:
+    """Return topic, partition, and the offsets from where to where messages are to be fetched."""
+    topic, partition, begin, end = json.loads(record.value)
+    return topic, partition, begin, end
 
 
 def is_control(record: Record) -> bool:

@@ -31,6 +31,7 @@ from spdist.engine.shards.shards import Counters, HostedShards, Router, island_m
 from spdist.engine.shards.state import Positions, StateStore
 from spdist.engine.spark.appended import not_appended
 from spdist.engine.spark.arrivals import Arrivals
+from spdist.engine.spark.kafka_source import KafkaReader
 from spdist.engine.spark.query import QuerySettings
 from spdist.engine.spark.sending import open_sinks
 from spdist.engine.spark.source import control_record
@@ -74,6 +75,7 @@ class _Kept:
         names = {topic: one.name for topic, one in settings.kafka.items()}
         apps = {shard.assignment.name: shard.assignment for shard in settings.shards}.values()
         self._mapped = mapped_topics(apps, names, self.transport, settings.scripts)
+        self._kafka = KafkaReader(settings.kafka)
         self._sinks: dict[str, Sinks] = {}
         #: What tasks that route have rejected.
         self._rejected_before: Counter[str] = Counter()
@@ -83,7 +85,7 @@ class _Kept:
 
     def arrivals(self) -> Arrivals:
         """Return what reads the batches of a task."""
-        return Arrivals(self._mapped)
+        return Arrivals(self._mapped, self._kafka)
 
     def rejected(self) -> Counter[str]:
         """Return how many messages of others could not be read, by stream, since this process began."""
@@ -186,6 +188,7 @@ class _Kept:
             self.behind.end()
         for opened in self._sinks.values():
             opened.close()
+        self._kafka.close()
         self.transport.close()
 
 
