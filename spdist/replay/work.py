@@ -23,8 +23,7 @@ from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, 
 from spdist.replay.cases import Case, first_time, read_arrivals, time_zone_of
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import ANSWERS, SCHEMAS, SCRIPT, text_row
-from spdist.transports.events import EventList
-from spdist.transports.payloads.paths import child
+from spdist.transports.events import EventList, child
 from spdist.transports.payloads.payload import Payload
 
 __all__ = ["CasePlace", "Topics", "Work", "make_work"]

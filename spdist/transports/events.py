@@ -1,4 +1,13 @@
-"""Events between groups as columns: what a payload holds, and what the merge orders."""
+"""Events between groups as columns: what a payload holds, what the merge orders, and their exact order.
+
+On one machine an event is processed depth first: what it causes, and what that causes, before the next event. A *path*
+says where in this tree an event is: the number of an output among all that the same cause had in its group, then the
+number of an output caused by that, and so on. Written so that comparing `sort_key` of paths as bytes gives that order:
+
+- of two outputs of one cause the earlier comes first, together with everything it causes;
+- an event comes after everything it causes: a query that reads both a stream and what another query makes of it stands
+  behind that other query, so the other query's output reaches it first.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +20,16 @@ import numpy
 
 from spdist.mapping.read_rows import ReadRows, all_rows
 
-__all__ = ["TIMER", "EventList", "Events"]
+__all__ = ["MAX_PATH_BYTES", "TIMER", "EventList", "Events", "child", "next_sibling", "sort_key"]
 
 #: The order of an event that no event caused.
 TIMER = -1
+#: Paths grow by a byte or so per group on the way. Where groups form a circle they stop growing here.
+MAX_PATH_BYTES = 64
+#: Numbers below this are one byte; above, a byte that tells their length goes before them.
+_SMALL = 0xF0
+_END = b"\xff"
+_SMALL_NUMBERS = tuple(bytes([number]) for number in range(_SMALL))
 
 Row = tuple[Any, ...]
 
@@ -30,7 +45,7 @@ class Events:
     order : numpy.ndarray
         The number, given at the source, of the event that caused it, int64; `TIMER` where a timer did.
     path : Sequence of bytes
-        Which outputs of which outputs of that cause it is, see `spdist.transports.payloads.paths`.
+        Which outputs of which outputs of that cause it is, see `child`.
     chunk : numpy.ndarray
         Its place in the chunk that was put out together, int64.
     ts : numpy.ndarray
@@ -173,3 +188,32 @@ class EventList:
 
 def _int64(values: Any) -> Any:
     return numpy.asarray(values, numpy.int64)
+
+
+def sort_key(path: bytes) -> bytes:
+    """Return the bytes by which paths are compared."""
+    return path + _END
+
+
+def child(path: bytes, number: int) -> bytes:
+    """Return the path of output `number`, from 0, that the event at `path` caused in one group."""
+    if len(path) >= MAX_PATH_BYTES:
+        return path
+    return path + (_SMALL_NUMBERS[number] if number < _SMALL else _large(number))
+
+
+def next_sibling(path: bytes) -> bytes:
+    """Return the path of the output after the one at `path`, of the same cause; `path` is no source's event."""
+    parent, last, position = 0, 0, 0
+    while position < len(path):
+        parent, last, width = position, path[position], path[position] - _SMALL
+        position += 1
+        if width > 0:
+            last = int.from_bytes(path[position : position + width], "big")
+            position += width
+    return child(path[:parent], last + 1)
+
+
+def _large(number: int) -> bytes:
+    width = (number.bit_length() + 7) // 8
+    return bytes([_SMALL + width]) + number.to_bytes(width, "big")

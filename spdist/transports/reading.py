@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from spdist.errors import MappingError
 from spdist.transports.base import NO_CLOCK, Record, Transport
-from spdist.transports.payloads.paths import sort_key
+from spdist.transports.events import sort_key
 
 if TYPE_CHECKING:
     from spdist.transports.payloads.payload import Payload

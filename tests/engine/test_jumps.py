@@ -23,8 +23,7 @@ from spdist.language.parsing.parser import parse
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.testing import VirtualApp
 from spdist.transports.base import NO_CLOCK, Record
-from spdist.transports.events import EventList, Events
-from spdist.transports.payloads.paths import child
+from spdist.transports.events import EventList, Events, child
 from spdist.transports.payloads.payload import Payload
 
 _DAY = 86_400_000

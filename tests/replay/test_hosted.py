@@ -18,9 +18,8 @@ from spdist.replay.cases import first_time, read_arrivals
 from spdist.replay.files import CaseLine, read_cases
 from spdist.replay.prepared import PreparedCase, prepare
 from spdist.transports.base import NO_CLOCK, Record
-from spdist.transports.events import EventList
+from spdist.transports.events import EventList, child
 from spdist.transports.feed import read_events
-from spdist.transports.payloads.paths import child
 from spdist.transports.payloads.payload import Payload
 from tests.engine.memory_transport import MemoryTransport
 

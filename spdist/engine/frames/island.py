@@ -13,7 +13,7 @@ from spdist.engine.frames.spans import Intervals, covered, reach
 from spdist.engine.island.island import Island
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import Record
-from spdist.transports.payloads.arrow_bytes import arrow_bytes
+from spdist.transports.payloads.payload import arrow_bytes
 
 __all__ = ["FrameIsland", "batch_records"]
 

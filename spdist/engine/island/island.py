@@ -25,8 +25,7 @@ from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import COMMANDS
 from spdist.transports.delivery import Outgoing
-from spdist.transports.events import TIMER
-from spdist.transports.payloads.paths import child
+from spdist.transports.events import TIMER, child
 
 __all__ = ["ISLAND_FORMAT", "App", "Island", "Output"]
 

@@ -31,8 +31,7 @@ from spdist.operators.base import Arrival
 from spdist.operators.core.junction import StreamPart
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
-from spdist.transports.events import TIMER, EventList, Events
-from spdist.transports.payloads.paths import next_sibling, sort_key
+from spdist.transports.events import TIMER, EventList, Events, next_sibling, sort_key
 
 __all__ = ["ChannelKey", "Merge", "Mixed", "Released", "part_of"]
 

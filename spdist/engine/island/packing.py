@@ -23,9 +23,8 @@ from spdist.mapping.bounds import shown
 from spdist.mapping.json_columns import ColumnReader
 from spdist.operators.base import Row
 from spdist.transports.base import Record
-from spdist.transports.events import EventList, Events
+from spdist.transports.events import EventList, Events, child
 from spdist.transports.inlet import NUMBERS_EACH
-from spdist.transports.payloads.paths import child
 from spdist.transports.payloads.payload import Payload, payload_columns, since
 from spdist.transports.rejects import Rejects
 

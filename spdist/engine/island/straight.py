@@ -18,8 +18,7 @@ import numpy
 from spdist.engine.island.publish import OutputEvents
 from spdist.operators.base import Arrival, Row
 from spdist.operators.core.junction import NO_TIMER, Pick, StreamPart
-from spdist.transports.events import TIMER, Events
-from spdist.transports.payloads.paths import child, sort_key
+from spdist.transports.events import TIMER, Events, child, sort_key
 
 __all__ = ["NO_EVENTS", "Around", "Key", "Run", "RunsApp", "TimerOutputs", "as_run"]
 

@@ -18,8 +18,7 @@ import pyarrow as pa
 from spdist.language.types import Schema
 from spdist.mapping.rejected import RejectCounter
 from spdist.transports.base import Record
-from spdist.transports.payloads.arrow_bytes import arrow_bytes
-from spdist.transports.payloads.payload import PLACE, Payload, column_values
+from spdist.transports.payloads.payload import PLACE, Payload, arrow_bytes, column_values
 from spdist.transports.routing import key_text
 
 __all__ = ["Splitter", "shard_of", "shards_of"]

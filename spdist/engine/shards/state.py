@@ -58,7 +58,7 @@ from spdist.engine.shards.places import (
 from spdist.errors import FencedError, StateError
 from spdist.operators.core.codec import seal, unseal
 from spdist.transports.base import Record
-from spdist.transports.payloads.arrow_bytes import arrow_bytes
+from spdist.transports.payloads.payload import arrow_bytes
 from spdist.transports.undone import Undone
 
 __all__ = [

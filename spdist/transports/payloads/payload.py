@@ -5,7 +5,7 @@ Columns of a payload, in order:
 - ``__ts`` int64: the event's timestamp, ms.
 - ``__order`` int64: the running number, given at the source, of the event that caused it; -1 where a timer did.
 - ``__path`` binary, only where there is any: which outputs of which outputs of that cause it is, see
-  `spdist.transports.payloads.paths`.
+  `spdist.transports.events`.
 - ``__at`` int64, only where it differs from ``__ts``: the producer's clock when it put the event out, ms. One machine
   would deliver the event at that time: what a batch window releases bears older timestamps.
 - ``__chunk`` int64, only where a chunk has several events: its place in the chunk that was put out together, from 0.
@@ -39,15 +39,14 @@ from spdist.mapping.base import Event, Lost
 from spdist.mapping.columns import Failed
 from spdist.mapping.read_rows import ARROW, ReadRows
 from spdist.mapping.rejected import RejectCounter
-from spdist.transports.events import EventList, Events
-from spdist.transports.payloads.arrow_bytes import arrow_bytes
+from spdist.transports.events import EventList, Events, child
 from spdist.transports.payloads.outside import ExternalReader, is_marked, read_marked
-from spdist.transports.payloads.paths import child
 
 __all__ = [
     "MAX_PAYLOAD_BYTES",
     "PLACE",
     "Payload",
+    "arrow_bytes",
     "column_values",
     "pack_value",
     "payload_columns",
@@ -253,6 +252,15 @@ class Payload:
         kinds = {name: pa.binary() if name == "__path" else pa.int64() for name in columns}
         fields = [pa.field(name, kind, nullable=False) for name, kind in kinds.items()]
         return fields, [pa.array(values, kinds[name]) for name, values in columns.items()]
+
+
+def arrow_bytes(batch: Any) -> bytes:
+    """Return an Arrow batch as a stream of its own in Arrow's IPC format, its schema included."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
 
 
 def _nobody() -> None:
