@@ -57,7 +57,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "yaml": ("spdist/config/",),
     "jks": ("spdist/config/key_stores.py",),
     "msgpack": ("spdist/operators/core/codec.py",),
-    "orjson": ("spdist/mapping/columns.py", "spdist/mapping/json_texts.py"),
+    "orjson": ("spdist/mapping/payload_reader.py", "spdist/mapping/payload_writer.py"),
     "numpy": (
         "spdist/mapping/",
         "spdist/frames/",

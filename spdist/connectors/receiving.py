@@ -23,7 +23,7 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp
 from spdist.mapping.base import MapSetting, SourceMapper
 from spdist.mapping.bounds import shown
-from spdist.mapping.columns import BatchReader
+from spdist.mapping.payload_reader import BatchReader
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import Transport
 from spdist.transports.inlet import Chunk, SourceWriter

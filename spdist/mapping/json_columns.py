@@ -1,9 +1,9 @@
-"""Many payloads of JSON straight into Arrow columns, without the GIL.
+"""Many payloads of JSON as Arrow columns, without the GIL.
 
-What `spdist.mapping.columns` makes of payloads in the form that WSO2's json mapping writes is made here by Arrow, all
-together and without Python's objects; the columns are those in which events travel between groups. Arrow's reader takes
-less than JSON allows in places, which is refused, and more in few, which is doubted: what is refused or doubted is read
-by `BatchReader`, whose result holds.
+What `BatchReader` makes of payloads in the form that WSO2's json mapping writes is made here by Arrow, all together and
+without Python's objects; the columns are those in which events travel between groups. Arrow's reader takes less than
+JSON allows in places, which is refused, and more in few, which is doubted: what is refused or doubted is read by
+`BatchReader`, whose result holds.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import pyarrow.json
 
 from spdist.language.types import Type
 from spdist.mapping.base import MapSetting
-from spdist.mapping.columns import SURELY_REAL, BatchReader, Row
 from spdist.mapping.json_payloads import ENVELOPE
 from spdist.mapping.octets import OCTETS, bounds, joined
+from spdist.mapping.payload_reader import SURELY_REAL, BatchReader, Row
 from spdist.mapping.read_rows import ARROW, ReadRows
 
 __all__ = ["ColumnReader"]

@@ -30,7 +30,7 @@ from spdist.mapping.paths import MISSING, find
 from spdist.mapping.templates import json_template
 from spdist.mapping.values import read_text, write_text
 
-__all__ = ["ENVELOPE", "JsonSink", "JsonSource", "json_text"]
+__all__ = ["ENVELOPE", "JsonSink", "JsonSource", "is_plain_json", "json_text"]
 
 _ROOT = "$"
 #: The name of the only member of an object around an event.
@@ -234,6 +234,16 @@ class JsonSource(Stateless):
             return read_text(_text(value), kind)
         except ValueError as error:
             raise self._setting.bad(f"'{name}': {error}") from error
+
+
+def is_plain_json(setting: MapSetting, nested: str) -> bool:
+    """Tell whether a mapping is json with all events in its usual form, of attributes whose types have one in JSON.
+
+    `nested` is the annotation that would give them another form: ``attributes`` or ``payload``.
+    """
+    usual = setting.text("type", "passThrough") == "json" and setting.text("enclosing.element", _ROOT) == _ROOT
+    schema = setting.schema
+    return usual and setting.nested(nested) is None and len(schema) > 0 and Type.OBJECT not in schema.types
 
 
 def _text(value: Any) -> str:

@@ -23,7 +23,8 @@ from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting
-from spdist.mapping.columns import BatchReader, PayloadWriter
+from spdist.mapping.payload_reader import BatchReader
+from spdist.mapping.payload_writer import PayloadWriter
 from spdist.operators.base import Arrival, Row
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record

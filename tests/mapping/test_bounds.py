@@ -18,9 +18,9 @@ from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting
 from spdist.mapping.bounds import MAX_BYTES, MAX_DEPTH, MAX_EVENTS, MAX_TOLD, shown
-from spdist.mapping.columns import BatchReader
 from spdist.mapping.json_columns import FEW, ColumnReader
 from spdist.mapping.mappers import source_mapper
+from spdist.mapping.payload_reader import BatchReader
 from spdist.mapping.rejected import RejectCounter
 from spdist.transports.payloads.outside import ExternalReader, mark
 from spdist.transports.payloads.payload import Payload

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spdist.language.types import Schema, Type
-from spdist.mapping.json_texts import JsonTexts
+from spdist.mapping.payload_writer import JsonTexts
 from spdist.mapping.read_rows import ReadRows, all_rows
 
 KINDS = (Type.STRING, Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE, Type.BOOL)

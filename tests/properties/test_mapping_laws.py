@@ -15,9 +15,9 @@ from spdist.errors import MappingError
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import MapSetting
-from spdist.mapping.columns import BatchReader, PayloadWriter
-from spdist.mapping.json_texts import JsonTexts
 from spdist.mapping.mappers import sink_mapper, source_mapper
+from spdist.mapping.payload_reader import BatchReader
+from spdist.mapping.payload_writer import JsonTexts, PayloadWriter
 from spdist.mapping.picked_rows import PickedRows
 from spdist.transports.event_log import encoded
 

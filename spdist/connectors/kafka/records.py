@@ -17,8 +17,8 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spdist.mapping.json_texts import JsonTexts
 from spdist.mapping.octets import OCTETS, bounds, joined, octets_of
+from spdist.mapping.payload_writer import JsonTexts
 from spdist.transports.delivery import ID_HEADER
 from spdist.transports.event_log import encoded
 

@@ -13,9 +13,8 @@ from spdist.errors import MappingError, TransportError, TransportUnavailableErro
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import MapSetting
-from spdist.mapping.columns import PayloadWriter
-from spdist.mapping.json_texts import together
 from spdist.mapping.mappers import sink_mapper
+from spdist.mapping.payload_writer import PayloadWriter, together
 from spdist.mapping.picked_rows import PickedRows
 from spdist.mapping.read_rows import ReadRows
 from spdist.mapping.templates import Filled, Template

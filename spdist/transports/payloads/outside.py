@@ -13,8 +13,8 @@ from spdist.errors import MappingError
 from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.mapping.base import Event, Lost, MapSetting
-from spdist.mapping.columns import BatchReader, Failed
 from spdist.mapping.mappers import source_mapper
+from spdist.mapping.payload_reader import BatchReader, Failed
 
 __all__ = ["ExternalReader", "is_marked", "mark", "read_marked"]
 

@@ -36,7 +36,7 @@ from spdist.errors import MappingError
 from spdist.java.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import Event, Lost
-from spdist.mapping.columns import Failed
+from spdist.mapping.payload_reader import Failed
 from spdist.mapping.read_rows import ARROW, ReadRows
 from spdist.mapping.rejected import RejectCounter
 from spdist.transports.events import EventList, Events, child

@@ -1,7 +1,7 @@
-"""Many payloads together: what the mappings of `spdist.mapping.mappers` do one by one, only faster.
+"""Many payloads read together: what the mappings of `spdist.mapping.mappers` do one by one, only faster.
 
-Payloads in the form that WSO2's json mapping writes are read and checked column by column, and so are events written;
-plain lines of csv are read without a parser of their own.
+Payloads in the form that WSO2's json mapping writes are read and checked column by column; plain lines of csv are read
+without a parser of their own.
 Whatever is unusual (an array, a null where a text is, a number of another type, an unknown attribute …) goes to the
 mapping itself, payload by payload, so that the results are its results: tests/properties/test_mapping_laws.py.
 """
@@ -13,27 +13,21 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-import numpy
 import orjson
 
 from spdist.errors import MappingError
 from spdist.java.numbers import float32
 from spdist.language.types import Type
-from spdist.mapping.base import Event, Lost, MapSetting
+from spdist.mapping.base import Lost, MapSetting
 from spdist.mapping.csv_payloads import CsvSource
-from spdist.mapping.json_payloads import ENVELOPE
-from spdist.mapping.json_texts import JsonTexts
-from spdist.mapping.mappers import sink_mapper, source_mapper
-from spdist.mapping.picked_rows import PickedRows
-from spdist.mapping.read_rows import ReadRows
+from spdist.mapping.json_payloads import ENVELOPE, is_plain_json
+from spdist.mapping.mappers import source_mapper
 
-__all__ = ["SURELY_REAL", "BatchReader", "Failed", "PayloadWriter", "Row", "Unwritten"]
+__all__ = ["SURELY_REAL", "BatchReader", "Failed", "Row"]
 
 Row = tuple[Any, ...]
 #: Told the number of a payload that cannot be read, and why.
 Failed = Callable[[int, MappingError], None]
-#: Told the number of the first event of a chunk that cannot be written, the chunk, and why.
-Unwritten = Callable[[int, Sequence[Event], Exception], None]
 
 _NULL = type(None)
 #: Payloads that are read together. Of more of them the trees would not fit into the processor's nearest memory.
@@ -58,13 +52,6 @@ _TYPES: dict[Type, set[type]] = {
 }
 
 
-def _is_plain(setting: MapSetting, nested: str) -> bool:
-    """Tell whether a mapping is json without anything that changes the form of an event."""
-    plain = setting.text("enclosing.element", "$") == "$" and setting.nested(nested) is None
-    known = all(type in _TYPES for type in setting.schema.types)
-    return setting.text("type", "passThrough") == "json" and plain and known
-
-
 class BatchReader:
     """Reads many payloads of one source.
 
@@ -87,7 +74,7 @@ class BatchReader:
         self.mapper = source_mapper(setting)
         self._schema = setting.schema
         self._largest = setting.max_bytes
-        self.plain = _is_plain(setting, "attributes") and len(setting.schema) > 0
+        self.plain = is_plain_json(setting, "attributes")
         names = setting.schema.names
         self._getters = [itemgetter(name) for name in names]
         self._pick: Callable[[Any], Row] = itemgetter(*names) if len(names) > 1 else lambda event: (event[names[0]],)
@@ -224,75 +211,3 @@ def _fits(kind: Type, column: Sequence[Any]) -> bool:
         return True
     least, most = min(values), max(values)
     return bool(least > -SURELY_REAL and most < SURELY_REAL)
-
-
-class PayloadWriter:
-    """Writes many events of one sink.
-
-    Parameters
-    ----------
-    setting : MapSetting
-        The mapping.
-
-    State
-    -----
-    That of the mapping: ``mapper``.
-    """
-
-    def __init__(self, setting: MapSetting) -> None:
-        self.mapper = sink_mapper(setting)
-        self._schema = setting.schema
-        plain = _is_plain(setting, "payload") and not setting.flag("validate.json", False)
-        #: Whether events are written here, and not by the mapping: no timestamps are needed then.
-        self.quick = plain and len(setting.schema) > 0
-        self._groups = setting.flag("event.grouping.enabled", True)
-
-    def write(
-        self,
-        timestamps: Sequence[int],
-        rows: Sequence[Row],
-        unwritten: Unwritten,
-        chunks: Sequence[tuple[int, int]] = (),
-    ) -> Sequence[Any]:
-        """Return the payloads of all events in order, as the mapping writes them chunk by chunk.
-
-        Parameters
-        ----------
-        timestamps, rows : Sequence
-            The events; where the writer is `quick` timestamps may be missing.
-        unwritten : Callable
-            Told of each chunk that cannot be written: it has no payload.
-        chunks : Sequence of (begin, end)
-            Where there are chunks of several events, in order; each other event is a chunk of its own.
-        """
-        if self.quick and rows:
-            return JsonTexts.grouped(self._schema, rows, chunks if self._groups else ())
-        events = list(zip(timestamps, rows, strict=True))
-        made: list[Any] = []
-        done = 0
-        for begin, end in (*chunks, (len(events), len(events))):
-            for number in range(done, begin):
-                made += self._write(number, events[number : number + 1], unwritten)
-            if end > begin:
-                made += self._write(begin, events[begin:end], unwritten)
-            done = end
-        return made
-
-    def chunks(self, rows: PickedRows | ReadRows, bounds: Any) -> Sequence[Any]:
-        """Return the payloads of many chunks, at least one, where the writer is `quick`.
-
-        Parameters
-        ----------
-        rows : PickedRows or ReadRows
-            The events.
-        bounds : numpy.ndarray
-            At which of them each chunk begins, and where the last one ends.
-        """
-        return JsonTexts(self._schema, rows, bounds if self._groups else numpy.arange(len(rows) + 1))
-
-    def _write(self, number: int, chunk: Sequence[Event], unwritten: Unwritten) -> list[Any]:
-        try:
-            return self.mapper.write(chunk)
-        except Exception as error:  # whoever made the event by itself would have been told, too
-            unwritten(number, chunk, error)
-            return []

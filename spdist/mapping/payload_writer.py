@@ -1,4 +1,4 @@
-"""Columnar writer of JSON: many events as texts, by Arrow and numpy, for the most part without the GIL.
+"""Many events written together, JSON column by column: by Arrow and numpy, for the most part without the GIL.
 
 What the json mapping writes event by event is written here column by column, and put together by Arrow. The texts are
 octets in one Arrow array, in which form they are sent by those who send many; nobody else has to know that.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, chain
 from json.encoder import encode_basestring
 from math import nan
@@ -19,12 +19,18 @@ import orjson
 import pyarrow as pa
 
 from spdist.language.types import Schema, Type
-from spdist.mapping.json_payloads import ENVELOPE, json_text
+from spdist.mapping.base import Event, MapSetting
+from spdist.mapping.json_payloads import ENVELOPE, is_plain_json, json_text
+from spdist.mapping.mappers import sink_mapper
 from spdist.mapping.octets import OCTETS, bounds, joined, octets_of, octets_within
 from spdist.mapping.picked_rows import PickedRows
 from spdist.mapping.read_rows import ReadRows, all_rows
 
-__all__ = ["JsonTexts", "together"]
+__all__ = ["JsonTexts", "PayloadWriter", "Unwritten", "together"]
+
+Row = tuple[Any, ...]
+#: Told the number of the first event of a chunk that cannot be written, the chunk, and why.
+Unwritten = Callable[[int, Sequence[Event], Exception], None]
 
 _NULL = type(None)
 #: Java writes positive numbers from the one up to the other without an exponent, and zero.
@@ -34,6 +40,77 @@ _SHORTEST_TO = 2.0**53
 #: What an event is in its payload: all of it, or the first or another one of an array; what stands before and behind.
 _ALONE, _FIRST, _OTHER = range(3)
 _BEFORE, _BEHIND = pa.array([b"", b"[", b","], OCTETS), pa.array([b"", b"]"], OCTETS)
+
+
+class PayloadWriter:
+    """Writes many events of one sink.
+
+    Parameters
+    ----------
+    setting : MapSetting
+        The mapping.
+
+    State
+    -----
+    That of the mapping: ``mapper``.
+    """
+
+    def __init__(self, setting: MapSetting) -> None:
+        self.mapper = sink_mapper(setting)
+        self._schema = setting.schema
+        #: Whether events are written here, and not by the mapping: no timestamps are needed then.
+        self.quick = is_plain_json(setting, "payload") and not setting.flag("validate.json", False)
+        self._groups = setting.flag("event.grouping.enabled", True)
+
+    def write(
+        self,
+        timestamps: Sequence[int],
+        rows: Sequence[Row],
+        unwritten: Unwritten,
+        chunks: Sequence[tuple[int, int]] = (),
+    ) -> Sequence[Any]:
+        """Return the payloads of all events in order, as the mapping writes them chunk by chunk.
+
+        Parameters
+        ----------
+        timestamps, rows : Sequence
+            The events; where the writer is `quick` timestamps may be missing.
+        unwritten : Callable
+            Told of each chunk that cannot be written: it has no payload.
+        chunks : Sequence of (begin, end)
+            Where there are chunks of several events, in order; each other event is a chunk of its own.
+        """
+        if self.quick and rows:
+            return JsonTexts.grouped(self._schema, rows, chunks if self._groups else ())
+        events = list(zip(timestamps, rows, strict=True))
+        made: list[Any] = []
+        done = 0
+        for begin, end in (*chunks, (len(events), len(events))):
+            for number in range(done, begin):
+                made += self._write(number, events[number : number + 1], unwritten)
+            if end > begin:
+                made += self._write(begin, events[begin:end], unwritten)
+            done = end
+        return made
+
+    def chunks(self, rows: PickedRows | ReadRows, bounds: Any) -> Sequence[Any]:
+        """Return the payloads of many chunks, at least one, where the writer is `quick`.
+
+        Parameters
+        ----------
+        rows : PickedRows or ReadRows
+            The events.
+        bounds : numpy.ndarray
+            At which of them each chunk begins, and where the last one ends.
+        """
+        return JsonTexts(self._schema, rows, bounds if self._groups else numpy.arange(len(rows) + 1))
+
+    def _write(self, number: int, chunk: Sequence[Event], unwritten: Unwritten) -> list[Any]:
+        try:
+            return self.mapper.write(chunk)
+        except Exception as error:  # whoever made the event by itself would have been told, too
+            unwritten(number, chunk, error)
+            return []
 
 
 class JsonTexts(Sequence[str]):
@@ -49,13 +126,13 @@ class JsonTexts(Sequence[str]):
         At which row each payload begins, and where the last one ends, ascending; a payload of several rows is an array.
     """
 
-    def __init__(self, schema: Schema, rows: Sequence[tuple[Any, ...]], bounds: Any) -> None:
+    def __init__(self, schema: Schema, rows: Sequence[Row], bounds: Any) -> None:
         self._schema = schema
         self._rows = rows
         self._bounds = bounds
 
     @classmethod
-    def grouped(cls, schema: Schema, rows: Sequence[tuple[Any, ...]], chunks: Sequence[tuple[int, int]]) -> JsonTexts:
+    def grouped(cls, schema: Schema, rows: Sequence[Row], chunks: Sequence[tuple[int, int]]) -> JsonTexts:
         """Return the payloads of rows some of which are an array together: ``(begin, end)`` for each, in order."""
         begins, ends = numpy.array(chunks, numpy.int64).reshape(-1, 2).T
         inside = numpy.zeros(len(rows) + 2, numpy.int8)
@@ -119,14 +196,14 @@ def together(parts: Sequence[Sequence[Any]]) -> Sequence[Any]:
     return JsonTexts.following(texts) if len(texts) == len(parts) else list(chain.from_iterable(parts))
 
 
-def _following(parts: Sequence[Sequence[tuple[Any, ...]]]) -> Sequence[tuple[Any, ...]]:
+def _following(parts: Sequence[Sequence[Row]]) -> Sequence[Row]:
     picked = [part for part in parts if isinstance(part, PickedRows)]
     if len(picked) == len(parts):
         return PickedRows.following(picked)
     return all_rows(parts)
 
 
-def _columns(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
+def _columns(schema: Schema, rows: Sequence[Row]) -> Sequence[Any]:
     """Return the events of rows as pieces that are to be joined."""
     pieces: list[Any] = []
     before = f'{{"{ENVELOPE}":{{'
