@@ -13,7 +13,7 @@ from spdist.facade import explain
 from spdist.language.types import Type
 from spdist.program import text
 from spdist.program.machine.compiler import interpreted
-from spdist.program.running import forgetting, text_rooms
+from spdist.program.running import forgetting, rooms
 from spdist.program.running.mixed import MixedRunning
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.test_program_laws import Watched, alike, checked_app
@@ -64,7 +64,7 @@ def test_texts_that_are_numbered_anew_are_computed_anew(monkeypatch: pytest.Monk
 def mutants() -> list[Any]:
     return [
         patch.object(text, "_unless", lambda failed, lines: lines),
-        patch.object(text_rooms.TextRooms, "forget_computed", lambda self: None),
+        patch.object(rooms.Rooms, "forget_computed", lambda self: None),
     ]
 
 

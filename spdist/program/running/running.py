@@ -19,7 +19,7 @@ from spdist.operators.core.junction import NO_TIMER, StreamPart
 from spdist.program.arrays import ASKS, FAILURES
 from spdist.program.machine.compiler import Compiled
 from spdist.program.parts import Program
-from spdist.program.running.text_rooms import TextRooms
+from spdist.program.running.rooms import Rooms
 from spdist.program.tables.text import REFUSED
 from spdist.program.windows.shape import FAR
 
@@ -63,7 +63,7 @@ class PutOut:
     times: Any = None
 
 
-class Running(TextRooms):
+class Running(Rooms):
     """A program with its state.
 
     Parameters
@@ -77,7 +77,7 @@ class Running(TextRooms):
 
     State
     -----
-    The arrays, and the texts that they have by number (`TextRooms`).
+    The arrays, and the texts that they have by number (`Rooms`).
     """
 
     def __init__(self, program: Program, compiled: Compiled, steady: bool = False) -> None:
