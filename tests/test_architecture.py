@@ -71,7 +71,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/program/",
         "spdist/engine/frames/",
         "spdist/engine/island/hosted.py",
-        "spdist/engine/local/jumps.py",
+        "spdist/engine/island/intake.py",
         "spdist/engine/island/merge.py",
         "spdist/engine/island/packing.py",
         "spdist/engine/island/publish.py",

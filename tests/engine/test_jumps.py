@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spdist.engine.island.hosted import build_island
+from spdist.engine.island.intake import within_reach
 from spdist.engine.island.island import Island
 from spdist.engine.local.app import LocalApp
 from spdist.engine.local.idle import passes_time
-from spdist.engine.local.jumps import within_reach
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

@@ -10,10 +10,11 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+import numpy
+
 from spdist.engine.island.merge import ChannelKey, Merge
 from spdist.engine.island.packing import by_time
 from spdist.engine.local.idle import IdleTime
-from spdist.engine.local.jumps import no_later, within_reach
 from spdist.errors import MappingError
 from spdist.language.checking.checked import ClockSetting
 from spdist.language.types import Schema
@@ -27,7 +28,7 @@ from spdist.transports.payloads.outside import is_marked
 from spdist.transports.payloads.payload import Payload
 from spdist.transports.undone import UndoneRecords
 
-__all__ = ["Intake"]
+__all__ = ["Intake", "within_reach"]
 
 
 class Intake:
@@ -233,7 +234,7 @@ class Intake:
             clock = min(clock, self._now)
         if events is not None and len(events):
             if self._now is not None:
-                events = no_later(events, self._now)
+                events = _no_later(events, self._now)
             elif not self.merge.live:
                 place, reached = channel[:2], self.merge.reached_in(channel)
                 before = self._refused.pop(place, None)
@@ -253,3 +254,63 @@ def _outsiders_place(record: Record) -> tuple[str, int] | None:
     """Return topic and partition of a payload that an outsider put there with a client of its own; None for others."""
     outside = not record.producer and record.clock == NO_CLOCK and is_marked(record.value)
     return (record.topic, record.partition) if outside else None
+
+
+def within_reach(
+    events: Events, reached: int | None, most_ms: int, *, by_own_times: bool, refused: int | None = None
+) -> tuple[Events, int | None]:
+    """Return events of a channel; none of them is due further ahead than one event may move the clock.
+
+    What lies too far ahead is due without delay and keeps its timestamp, by which the app refuses it
+    (`spdist.engine.local.jumps`). It does not depend on how batches are cut.
+
+    Parameters
+    ----------
+    events : Events
+        At least one, in order.
+    reached : int, optional
+        Up to when the channel has come, ms; None before its first event, which may lie anywhere.
+    most_ms : int
+        How far one event may move the clock.
+    by_own_times : bool
+        Whether what lies too far ahead is told by the last event of each chunk. Their source says when events are due,
+        and may know of an order that own times do not tell; but it goes by all that it has seen, what is refused here
+        included.
+    refused : int, optional
+        Until when the source has said so because of what was refused, ms: what it says up to then does not count.
+
+    Returns
+    -------
+    Events
+        With the times at which they are due.
+    int, optional
+        `refused` for what follows; None where the source has gone beyond it.
+    """
+    times = _said(events) if by_own_times else events.at
+    high = int(times[0]) if reached is None else reached
+    if refused is None and max(int(times.max()), int(events.at.max())) - high <= most_ms:
+        return events, None
+    due = []
+    for time, said in zip(times.tolist(), events.at.tolist(), strict=True):
+        if time - high > most_ms:
+            refused = said if refused is None else max(refused, said)
+        else:
+            trusted = said - high <= most_ms and (refused is None or said > refused)
+            high = max(high, said if trusted else time)
+        due.append(high)
+    if refused is not None and events.at[-1] > refused:
+        refused = None
+    return replace(events, at=due, columns=None), refused
+
+
+def _no_later(events: Events, now: int) -> Events:
+    """Return events of a live app, none of which is due after `now`, the time of the batch that brings them, in ms."""
+    if int(events.at.max()) <= now:
+        return events
+    return replace(events, at=numpy.minimum(events.at, now), columns=None)
+
+
+def _said(events: Events) -> Any:
+    """Return the timestamp of the last event of the chunk of each, as an array."""
+    last = numpy.append(numpy.flatnonzero(events.chunk[1:] == 0), len(events) - 1)
+    return numpy.repeat(events.ts[last], numpy.diff(last, prepend=-1))

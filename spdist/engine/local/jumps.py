@@ -15,19 +15,14 @@ without state and timers, in which nothing can be late, and what they write to K
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
-from typing import Any
-
-import numpy
 
 from spdist.errors import ClockJumpError
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.core.junction import Junction
-from spdist.transports.events import Events
 
-__all__ = ["Jumps", "no_later", "within_reach"]
+__all__ = ["Jumps"]
 
 _NOT_BEGUN = -(2**64)
 _NO_LIMIT = 2**64
@@ -118,63 +113,3 @@ class Jumps:
             yield timestamps[last + 1 : number], rows[last + 1 : number]
             if number < len(rows):
                 self.refuses(stream, ((timestamps[number], rows[number]),))
-
-
-def within_reach(
-    events: Events, reached: int | None, most_ms: int, *, by_own_times: bool, refused: int | None = None
-) -> tuple[Events, int | None]:
-    """Return events of a channel; none of them is due further ahead than one event may move the clock.
-
-    What lies too far ahead is due without delay and keeps its timestamp, by which the app refuses it (`Jumps`). It
-    does not depend on how batches are cut.
-
-    Parameters
-    ----------
-    events : Events
-        At least one, in order.
-    reached : int, optional
-        Up to when the channel has come, ms; None before its first event, which may lie anywhere.
-    most_ms : int
-        How far one event may move the clock.
-    by_own_times : bool
-        Whether what lies too far ahead is told by the last event of each chunk. Their source says when events are due,
-        and may know of an order that own times do not tell; but it goes by all that it has seen, what is refused here
-        included.
-    refused : int, optional
-        Until when the source has said so because of what was refused, ms: what it says up to then does not count.
-
-    Returns
-    -------
-    Events
-        With the times at which they are due.
-    int, optional
-        `refused` for what follows; None where the source has gone beyond it.
-    """
-    times = _said(events) if by_own_times else events.at
-    high = int(times[0]) if reached is None else reached
-    if refused is None and max(int(times.max()), int(events.at.max())) - high <= most_ms:
-        return events, None
-    due = []
-    for time, said in zip(times.tolist(), events.at.tolist(), strict=True):
-        if time - high > most_ms:
-            refused = said if refused is None else max(refused, said)
-        else:
-            trusted = said - high <= most_ms and (refused is None or said > refused)
-            high = max(high, said if trusted else time)
-        due.append(high)
-    if refused is not None and events.at[-1] > refused:
-        refused = None
-    return replace(events, at=due, columns=None), refused
-
-
-def no_later(events: Events, now: int) -> Events:
-    """Return events of a live app, none of which is due after `now`, the time of the batch that brings them, in ms."""
-    if int(events.at.max()) <= now:
-        return events
-    return replace(events, at=numpy.minimum(events.at, now), columns=None)
-
-
-def _said(events: Events) -> Any:
-    """Return the timestamp of the last event of the chunk of each, as an array."""
-    last = numpy.append(numpy.flatnonzero(events.chunk[1:] == 0), len(events) - 1)
-    return numpy.repeat(events.ts[last], numpy.diff(last, prepend=-1))
