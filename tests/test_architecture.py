@@ -73,7 +73,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/engine/island/hosted.py",
         "spdist/engine/island/intake.py",
         "spdist/engine/island/merge.py",
-        "spdist/engine/island/packing.py",
+        "spdist/engine/island/messages.py",
         "spdist/engine/island/publish.py",
         "spdist/engine/island/straight.py",
         "spdist/connectors/kafka/records.py",

@@ -30,7 +30,7 @@ from spdist.transports.base import Record, Repeats
 from spdist.transports.log import LogTransport
 from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import heard
-from tests.engine.test_packing import wide
+from tests.engine.test_messages import wide
 
 TOPIC = "App.S@0:orders"
 BODY = """define stream S (k string, v long);

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from spdist.engine.island.merge import ChannelKey, Merge
-from spdist.engine.island.packing import by_time
+from spdist.engine.island.messages import by_time
 from spdist.engine.local.idle import IdleTime
 from spdist.errors import MappingError
 from spdist.language.checking.checked import ClockSetting

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from spdist.engine.island.island import Island, Output
-from spdist.engine.island.packing import cut
+from spdist.engine.island.messages import cut
 from spdist.engine.shards.owning import Ownership
 from spdist.engine.shards.state import Positions, Segment, StateStore, later
 from spdist.errors import FencedError, StateError

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from spdist.engine.island.packing import Mapped, Messages
+from spdist.engine.island.messages import Mapped, Messages
 from spdist.engine.shards.columns import from_batch
 from spdist.engine.shards.state import Positions
 from spdist.engine.spark.kafka_source import KafkaReader

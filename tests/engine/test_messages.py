@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.engine.island import packing
-from spdist.engine.island.packing import Mapped, Messages, by_time, cut
+from spdist.engine.island.messages import Mapped, Messages, by_time, cut
 from spdist.engine.shards.columns import to_batch
 from spdist.engine.spark.arrivals import Arrivals
 from spdist.language import ast
@@ -169,7 +168,7 @@ def test_properties_of_a_message_are_there_for_the_mapping() -> None:
 
 
 def test_records_have_a_bound_that_splits_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "MOST_EVENTS", 4)
+    monkeypatch.setattr("spdist.engine.island.messages.MOST_EVENTS", 4)
     several = [[event(n) for n in range(size)] for size in (3, 2, 1, 1, 6, 1)]
     listed = [(offset, 5, json.dumps(one).encode(), None) for offset, one in enumerate(several)]
     records = list(mapped().records(Messages.of(TOPIC, 0, listed)))
