@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spdist.engine.spark.sending import why_waiting
 from spdist.engine.spark.standing import why_standing
 from spdist.engine.spark.stopping import StopFlag
 from spdist.errors import EngineError, SpdistError
@@ -233,7 +232,7 @@ class GroupRuntime:
 
     def _start_query(self) -> None:
         """Take over the state and start the query, once the brokers of users' topics answer."""
-        from spdist.engine.spark.compile import start_query
+        from spdist.engine.spark.streaming_query import start_query
 
         check_topics(self._states, self._transport)
         columns = [Checkpoints(self.host.state_location, state.assignment.name) for state in self._states]
@@ -274,7 +273,7 @@ class GroupRuntime:
         return None if self._stop_flag is None else why_standing(self._stop_flag.directory)
 
     def _sinks_wait(self) -> str | None:
-        return None if self._stop_flag is None else why_waiting(self._stop_flag.directory)
+        return None if self._stop_flag is None else self._stop_flag.why_waiting()
 
     def _take_over(self, reads: KafkaReads) -> QuerySettings | None:
         """Become the owner of the state; None where the group was told to end meanwhile."""

@@ -21,7 +21,7 @@ def counted(query: Any) -> Any:
 
 def counters_of(progress: Any) -> Any:
     """Return the counters in a progress; nothing where it has none."""
-    from spdist.engine.spark.compile import OBSERVED
+    from spdist.engine.spark.streaming_query import OBSERVED
 
     return (progress.observedMetrics or {}).get(OBSERVED)
 

@@ -25,7 +25,7 @@ from spdist.engine.frames.state import FrameHome, QueryStart
 from spdist.engine.frames.wire import Wire
 from spdist.engine.shards.columns import arrow_without_pandas
 from spdist.engine.shards.memory import collect_rarely, set_aside
-from spdist.engine.spark.compile import own_workers
+from spdist.engine.spark.streaming_query import own_workers
 from spdist.errors import EngineError
 
 __all__ = ["run_streaming_frames"]

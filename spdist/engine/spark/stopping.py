@@ -1,7 +1,8 @@
 """How the processes of a query are told to end, and say how far they are: files in a directory that is the query's own.
 
 The stop flag itself asks that no batch begins any more. Next to it ``.seen`` says that none will; ``.sending`` is there
-while a batch is over and what it has put out is still being sent; ``.now`` asks that nobody waits for a receiver.
+while a batch is over and what it has put out is still being sent; ``.now`` asks that nobody waits for a receiver. While
+a sink waits for its receiver, a note ``waiting-….json`` of its producer says why.
 """
 
 from __future__ import annotations
@@ -9,9 +10,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
+from hashlib import sha256
 from pathlib import Path
 
 __all__ = ["StopFlag", "noted_reason"]
+
+#: In the directory of the query's stop flag, one for each producer.
+_WAITING = "waiting-*.json"
 
 
 class StopFlag:
@@ -69,6 +75,19 @@ class StopFlag:
     def waits_no_more(self) -> bool:
         """Whether nobody is to wait for a receiver any more."""
         return self._now.exists() or not self.directory.exists()
+
+    def note_waiting(self, producer: str, why: str | None) -> None:
+        """Tell for what a sink of a producer waits; None where it goes on."""
+        note = self.directory / _WAITING.replace("*", sha256(producer.encode()).hexdigest()[:16])
+        with contextlib.suppress(OSError):
+            if why is None:
+                note.unlink(missing_ok=True)
+            else:
+                note.write_text(json.dumps({"why": why, "at": int(time.time() * 1000)}), encoding="utf-8")
+
+    def why_waiting(self) -> str | None:
+        """Return for what a sink of the query waits; None where none does."""
+        return noted_reason(self.directory, _WAITING)
 
 
 def noted_reason(directory: Path, pattern: str) -> str | None:

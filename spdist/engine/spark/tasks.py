@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple, fields
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from spdist.connectors.sending import Sinks
+from spdist.connectors.sending import SinkContext, Sinks
 from spdist.engine.island.island import Output
 from spdist.engine.island.messages import mapped_topics
 from spdist.engine.shards.background import BackgroundCall, prefetched
@@ -33,11 +34,11 @@ from spdist.engine.spark.appended import not_appended
 from spdist.engine.spark.arrivals import Arrivals
 from spdist.engine.spark.kafka_source import KafkaReader
 from spdist.engine.spark.query import QuerySettings
-from spdist.engine.spark.sending import open_sinks
 from spdist.engine.spark.source import control_record
 from spdist.engine.spark.standing import StandingWatch
 from spdist.engine.spark.stopping import StopFlag
 from spdist.errors import TransportError
+from spdist.operators.core.faults import error_text
 from spdist.transports.base import Record
 from spdist.transports.delivery import Outgoing
 from spdist.transports.opening import open_place
@@ -168,18 +169,23 @@ class _Kept:
             raise
 
     def _sinks_of(self, shards: HostedShards, producer: str) -> Sinks:
+        """Return what sends for a shard; while one of its sinks waits for its receiver, a note says so."""
         if producer not in self._sinks:
             shard, schemas = shards.of(producer)
-            self._sinks[producer] = open_sinks(
+            waiting = partial(self._stop_flag.note_waiting, producer)
+            waiting(None)
+            context = SinkContext(
                 shard.assignment.app,
-                schemas,
                 self.transport,
-                producer,
-                StateStore(shard.state_directory).identity(),
-                self._stop_flag,
+                schemas,
+                error_text,
+                self._stop_flag.waits_no_more,
+                waiting,
                 self.settings.allowed,
+                StateStore(shard.state_directory).identity(),
                 shard.assignment.group,
             )
+            self._sinks[producer] = Sinks(context)
         return self._sinks[producer]
 
     def close(self) -> None:
