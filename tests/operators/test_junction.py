@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from spdist.operators.base import Arrival, Row
-from spdist.operators.core.junction import Failures, Junction, ObserverFailed
+from spdist.operators.core.junction import Failures, Junction, ObserverFailed, Receiver
 
 
-def receiver(name: str, seen: list[Any], fails_on: int | None = None) -> Any:
+def receiver(name: str, seen: list[Any], fails_on: int | None = None) -> Receiver:
     def one(timestamp: int, row: Row) -> None:
         if row[0] == fails_on:
             raise ValueError(f"no {fails_on}")
@@ -23,15 +23,15 @@ def receiver(name: str, seen: list[Any], fails_on: int | None = None) -> Any:
             raise ValueError(f"no {fails_on}")
         seen.append((name, list(arrivals)))
 
-    return one, many
+    return Receiver(one, many)
 
 
 def test_receivers_come_in_order_and_observers_after_them() -> None:
     seen: list[Any] = []
     junction = Junction("S", Failures())
     junction.observers.append(lambda timestamp, row: seen.append(("observer", timestamp, row)))
-    junction.subscribe(*receiver("first", seen))
-    junction.subscribe(*receiver("second", seen))
+    junction.subscribe(receiver("first", seen))
+    junction.subscribe(receiver("second", seen))
     junction.one(1, (5,))
     assert [name for name, *_ in seen] == ["first", "second", "observer"]
     seen.clear()
@@ -44,9 +44,9 @@ def test_a_failure_costs_the_event_for_those_who_come_later(caplog: pytest.LogCa
     seen: list[Any] = []
     failures = Failures()
     junction = Junction("S", failures)
-    junction.subscribe(*receiver("first", seen))
-    junction.subscribe(*receiver("failing", seen, fails_on=5))
-    junction.subscribe(*receiver("third", seen))
+    junction.subscribe(receiver("first", seen))
+    junction.subscribe(receiver("failing", seen, fails_on=5))
+    junction.subscribe(receiver("third", seen))
     junction.observers.append(lambda timestamp, row: seen.append(("observer", timestamp, row)))
     with caplog.at_level(logging.INFO):
         junction.one(1, (5,))
@@ -64,9 +64,9 @@ def test_a_fault_stream_gets_the_event_and_the_error() -> None:
     seen: list[Any] = []
     failures = Failures()
     fault = Junction("!S", failures)
-    fault.subscribe(*receiver("fault", seen))
+    fault.subscribe(receiver("fault", seen))
     junction = Junction("S", failures, fault)
-    junction.subscribe(*receiver("failing", seen, fails_on=5))
+    junction.subscribe(receiver("failing", seen, fails_on=5))
     junction.one(1, (5, "x"))
     assert seen == [("fault", [(1, (5, "x", "message : no 5\n cause :null"))])]
     assert failures.count == 0
@@ -79,7 +79,7 @@ def test_an_observers_error_passes_the_queries() -> None:
     inner = Junction("Inner", Failures())
     inner.observers.append(refuse)
     outer = Junction("Outer", Failures())
-    outer.subscribe(inner.one, inner.many)
+    outer.subscribe(Receiver(inner.one, inner.many))
     with pytest.raises(ObserverFailed) as caught:
         outer.one(1, (5,))
     assert isinstance(caught.value.cause, KeyError)

@@ -21,7 +21,7 @@ from spdist.errors import MappingError
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.core.faults import ErrorStore
-from spdist.operators.core.junction import ObserverFailed, Pick, StreamPart, guarded
+from spdist.operators.core.junction import ObserverFailed, Pick, Receiver, StreamPart, guarded
 from spdist.operators.tables.on_demand import Answer
 from spdist.operators.tables.stores import Batch, OutsideStores
 from spdist.planning.compiled import CompiledInstance
@@ -320,14 +320,14 @@ class HostedApp(LocalApp):
             else:
                 many([(timestamp, row) for row in rows])
 
-        self._home.junction(stream).subscribe(one, many, gather=gather, pick=pick)
+        self._home.junction(stream).subscribe(Receiver(one, many, gather=gather, pick=pick))
 
     def subscribe_chunks(self, stream_id: str, callback: Callable[[Sequence[Arrival]], None]) -> None:
         """Call `callback` with each chunk of a stream, after the stream's queries."""
         if stream_id == ANSWERS:
             self._answer = callback
             return
-        self._home.junction(stream_id).subscribe(lambda ts, row: callback(((ts, row),)), callback)
+        self._home.junction(stream_id).subscribe(Receiver(lambda ts, row: callback(((ts, row),)), callback))
 
     def _answer_all(self, commands: Sequence[Arrival]) -> None:
         for _, row in commands:

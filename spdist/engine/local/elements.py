@@ -11,6 +11,7 @@ from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedApp, CheckedPartition
 from spdist.language.checking.scope import undefined
 from spdist.operators.aggregations.aggregation import Aggregation
+from spdist.operators.core.junction import Receiver
 from spdist.operators.core.triggers import PURGE_RANK
 from spdist.operators.joins.quiet import QuietJoin
 from spdist.operators.partitions.partition import PartitionPlan, PartitionRuntime
@@ -75,7 +76,7 @@ class AppElements:
             if stream_id in self._checked.windows:
                 self.window(stream_id).subscribe(without_kinds(many))
             else:
-                self._home.junction(stream_id).subscribe(one, many, loops.get(stream_id), at_once=at_once)
+                self._home.junction(stream_id).subscribe(Receiver(one, many, loops.get(stream_id), at_once=at_once))
         for window_id, receive in element.event_receivers.items():
             self.window(window_id).subscribe(receive)
 

@@ -13,6 +13,7 @@ from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.aggregations.aggregation import Aggregation
+from spdist.operators.core.junction import Receiver
 from spdist.operators.core.triggers import PURGE_RANK
 from spdist.operators.tables.stores import KeptStore, OutsideStores
 from spdist.operators.tables.table import make_table
@@ -58,7 +59,7 @@ def make_stores(
             aggregated, PURGE_RANK + position, known, home, time_zone, outside.buckets(aggregated) if outside else None
         )
         for stream_id, (one, many) in aggregation.receivers.items():
-            home.junction(stream_id).subscribe(one, many, aggregation.loop, at_once=aggregation.runs)
+            home.junction(stream_id).subscribe(Receiver(one, many, aggregation.loop, at_once=aggregation.runs))
     return stores
 
 

@@ -20,6 +20,7 @@ from spdist.mapping.read_rows import ReadRows
 from spdist.mapping.templates import Filled, Template
 from spdist.operators.base import Arrival, Row
 from spdist.operators.core.distribution import distribution
+from spdist.operators.core.junction import Receiver
 from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, Outbox, on_error_of
 from spdist.transports.event_log import write_log
 from spdist.transports.in_memory import IN_MEMORY, InMemoryBroker
@@ -151,7 +152,7 @@ class _OneByOne:
             if chosen is None
             else distribution(chosen.get("strategy") or "", len(options), chosen.get("partitionKey"), stream.schema)
         )
-        home.junction(stream.name).subscribe(self._one, self._many)
+        home.junction(stream.name).subscribe(Receiver(self._one, self._many))
 
     def _one(self, timestamp: int, row: Row) -> None:
         self._many(((timestamp, row),))
@@ -232,7 +233,7 @@ class _Together:
         self._parts: list[Sequence[Any]] = []
         self._next = 0
         pick = self._picked if self._writer.quick else None
-        home.junction(stream.name).subscribe(self._collector(), self._many, gather=self._gathered, pick=pick)
+        home.junction(stream.name).subscribe(Receiver(self._collector(), self._many, gather=self._gathered, pick=pick))
         outbox.ask(self._made)
 
     def _collector(self) -> Callable[[int, Row], None]:

@@ -48,7 +48,7 @@ class CalledOperators:
             receivers = home.junction(stream).first(count)
             for element, receiver in zip(elements, receivers, strict=True):
                 if isinstance(element, Called):
-                    self._receivers[stream, id(element)] = receiver
+                    self._receivers[stream, id(element)] = receiver.one, receiver.many
 
     def _not_at_once(self, stream: str, elements: Sequence[Element | Called]) -> None:
         """Look that a stream is not only there for operators that take its events all at once, as columns."""

@@ -23,7 +23,7 @@ from spdist.engine.programs.state import (
     store_state,
 )
 from spdist.language.checking.checked import CheckedApp
-from spdist.operators.base import Arrival, Row
+from spdist.operators.base import Arrival
 from spdist.operators.core.junction import Receiver, StreamPart
 from spdist.program.expressions import NotTyped
 from spdist.program.machine.compiler import Compiled, Compiling, compile_after, is_available
@@ -175,6 +175,7 @@ class Programmed:
         for stream, put in out.items():
             for receiver in self._behind[stream]:
                 stamps = None if kept else put.stamps
+                assert receiver.pick is not None  # see `Junction.behind`
                 receiver.pick(put.rows, put.bounds, put.causes, stamps, put.numbers, put.times)
         self._set_timer()
         if isinstance(self._running, MixedRunning) and self._running.costs_more():
@@ -250,26 +251,23 @@ class Programmed:
             own = self._elements.reading(stream)
             if not own:
                 continue  # an inner stream
-            one, many = self._receivers(stream)
-            self._undo.append(self._home.junction(stream).divert(0, own, one, many))
+            self._undo.append(self._home.junction(stream).divert(0, own, self._receiver(stream)))
         for stream in self._behind if shape.is_mixed else ():
             junction = self._home.junction(stream)
             begin = 1 if stream in typed else self._elements.reading(stream)
-            self._undo.append(
-                junction.divert(begin, begin + len(self._behind[stream]), *_as_chunks(stream, self._put_out))
-            )
+            end = begin + len(self._behind[stream])
+            self._undo.append(junction.divert(begin, end, _receiver_of(stream, self._put_out)))
 
-    def _receivers(self, stream: str) -> tuple[Callable[[int, Row], None], Callable[[Sequence[Arrival]], None]]:
+    def _receiver(self, stream: str) -> Receiver:
+        """Return what takes the events of a stream while the program runs the app."""
         if stream in self._shape.sources:
-            return _as_chunks(stream, self._many)
-        if stream in self._shape.returned:
-            return _as_chunks(stream, self._returned)
+            return _receiver_of(stream, self._many)
+        return _receiver_of(stream, self._returned if stream in self._shape.returned else self._fed)
 
-        def many(arrivals: Sequence[Arrival]) -> None:
-            self.retire(f"the stream {stream} is fed from outside")
-            self._home.junction(stream).many(arrivals)
-
-        return lambda timestamp, row: many([(timestamp, row)]), many
+    def _fed(self, stream: str, chunk: Sequence[Arrival]) -> None:
+        """Let the operators run the app: a stream within the program is fed from outside."""
+        self.retire(f"the stream {stream} is fed from outside")
+        self._home.junction(stream).many(chunk)
 
     def _returned(self, stream: str, chunk: Sequence[Arrival]) -> None:
         """Take what operators put out to a stream that typed queries read."""
@@ -370,8 +368,6 @@ def _hand_over(receivers: Sequence[Receiver], chunk: Sequence[Arrival]) -> None:
             receiver.many(chunk)
 
 
-def _as_chunks(
-    stream: str, take: Callable[[str, Sequence[Arrival]], None]
-) -> tuple[Callable[[int, Row], None], Callable[[Sequence[Arrival]], None]]:
-    """Return what receives single events and chunks of a stream, given what takes chunks."""
-    return lambda timestamp, row: take(stream, [(timestamp, row)]), lambda chunk: take(stream, chunk)
+def _receiver_of(stream: str, process: Callable[[str, Sequence[Arrival]], None]) -> Receiver:
+    """Return what receives single events and chunks of a stream, given what processes chunks."""
+    return Receiver(lambda timestamp, row: process(stream, [(timestamp, row)]), lambda chunk: process(stream, chunk))

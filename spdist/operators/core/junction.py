@@ -90,15 +90,6 @@ class TakesParts(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Receiver:
-    """Who gets the events of a stream, and only gathers them: single ones, chunks, and many chunks."""
-
-    one: ReceiveOne
-    many: ReceiveMany
-    pick: Pick
-
-
-@dataclass(frozen=True, slots=True)
 class Drive:
     """What a loop over events needs of the app and of the stream.
 
@@ -122,6 +113,32 @@ class Drive:
 
 #: Makes the loop of a stream's only receiver, as it is watched now; see `spdist.operators.queries.loops`.
 LoopMaker = Callable[[Drive], Loop]
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Who gets the events of a stream.
+
+    Parameters
+    ----------
+    one, many : Callable
+        Take single events, and the events of one chunk.
+    loop : LoopMaker, optional
+        Makes what takes many single events faster than `one` does.
+    gather : Gather, optional
+        Takes chunks faster than `many` does; of a receiver that only gathers what comes, and cannot fail.
+    pick : Pick, optional
+        Takes many chunks at once; of a receiver that only gathers what comes and looks at no timestamps.
+    at_once : TakesParts, optional
+        Takes many events of this and of other streams at once.
+    """
+
+    one: ReceiveOne
+    many: ReceiveMany
+    loop: LoopMaker | None = None
+    gather: Gather | None = None
+    pick: Pick | None = None
+    at_once: TakesParts | None = None
 
 
 class ObserverFailed(BaseException):
@@ -227,12 +244,9 @@ class Junction:
     """
 
     __slots__ = (
-        "_at_once",
-        "_gather",
-        "_loops",
         "_many",
         "_one",
-        "_picks",
+        "_receivers",
         "failures",
         "fault",
         "id",
@@ -252,85 +266,53 @@ class Junction:
         self.fault = fault
         self.keep = keep
         self.observers: list[Callable[[int, Row], None]] = []
+        self._receivers: list[Receiver] = []
+        #: What they take single events and chunks with: to look that up at each event would cost as much as some do.
         self._one: list[ReceiveOne] = []
         self._many: list[ReceiveMany] = []
-        self._loops: list[LoopMaker | None] = []
-        #: Of the only receiver.
-        self._gather: Gather | None = None
-        self._picks: list[Pick | None] = []
-        self._at_once: TakesParts | None = None
 
-    def subscribe(
-        self,
-        one: ReceiveOne,
-        many: ReceiveMany,
-        loop: LoopMaker | None = None,
-        gather: Gather | None = None,
-        pick: Pick | None = None,
-        at_once: TakesParts | None = None,
-    ) -> None:
-        """Add a receiver, after those already there.
+    def subscribe(self, receiver: Receiver) -> None:
+        """Add a receiver, after those already there."""
+        self._receive_with([*self._receivers, receiver])
 
-        Parameters
-        ----------
-        one, many : Callable
-            Take single events, and the events of one chunk.
-        loop : Callable, optional
-            Makes what takes many single events faster than `one` does.
-        gather : callable, optional
-            Takes chunks faster than `many` does; of a receiver that only gathers what comes, and cannot fail.
-        pick : callable, optional
-            Takes many chunks at once; of a receiver that only gathers what comes and looks at no timestamps.
-        at_once : TakesParts, optional
-            Takes many events of this and of other streams at once.
-        """
-        only = not self._one
-        self._gather = gather if only else None
-        self._at_once = at_once if only else None
-        self._one.append(one)
-        self._many.append(many)
-        self._loops.append(loop)
-        self._picks.append(pick)
+    def _receive_with(self, receivers: list[Receiver]) -> None:
+        self._receivers = receivers
+        self._one, self._many = [one.one for one in receivers], [one.many for one in receivers]
+
+    @property
+    def _only(self) -> Receiver | None:
+        """The only one who gets the events, where that is a receiver."""
+        return self._receivers[0] if len(self._receivers) == 1 and not self.observers else None
 
     def behind(self, count: int) -> list[Receiver]:
-        """Return the receivers behind the first ones, so many, that only gather what comes.
+        """Return the receivers behind the first ones, so many, that only gather what comes: all have a `pick`.
 
         Raises
         ------
         LookupError
             One of them, or an observer, does not.
         """
-        found = list(zip(self._one, self._many, self._picks, strict=True))[count:]
-        if self.observers or any(pick is None for *_, pick in found):
+        found = self._receivers[count:]
+        if self.observers or any(one.pick is None for one in found):
             raise LookupError(self.id)
-        return [Receiver(one, many, pick) for one, many, pick in found if pick is not None]
+        return found
 
-    def first(self, count: int) -> list[tuple[ReceiveOne, ReceiveMany]]:
+    def first(self, count: int) -> list[Receiver]:
         """Return the first receivers, so many, or all."""
-        return list(zip(self._one, self._many, strict=True))[:count]
+        return self._receivers[:count]
 
-    def divert(self, begin: int, end: int, one: ReceiveOne, many: ReceiveMany) -> Callable[[], None]:
-        """Let these receive in place of the receivers from place `begin` to `end`; returns what undoes all since."""
-        before = self._one, self._many, self._loops, self._picks, self._gather, self._at_once
-        lists: tuple[list[Any], ...] = (self._one, self._many, self._loops, self._picks)
-        changed = zip(lists, (one, many, None, None), strict=True)
-        self._one, self._many, self._loops, self._picks = (
-            [*every[:begin], receiver, *every[end:]] for every, receiver in changed
-        )
-        self._gather = self._at_once = None
-
-        def undo() -> None:
-            self._one, self._many, self._loops, self._picks, self._gather, self._at_once = before
-
-        return undo
+    def divert(self, begin: int, end: int, receiver: Receiver) -> Callable[[], None]:
+        """Let one receive in place of the receivers from place `begin` to `end`; returns what undoes all since."""
+        before = self._receivers
+        self._receive_with([*before[:begin], receiver, *before[end:]])
+        return lambda: self._receive_with(before)
 
     def loop(self, clock: VirtualClock, heap: list[Any], move: Callable[[int], None]) -> Loop:
         """Return what takes many single events, as the stream is read and watched now; see `Drive`."""
-        maker = self._loops[0] if len(self._loops) == 1 and not self.observers else None
-        if maker is not None:
-            return maker(Drive(clock, heap, move, self.failed))
-        alone = len(self._one) == 1 and not self.observers
-        receive = self._one[0] if alone else self.one
+        only = self._only
+        if only is not None and only.loop is not None:
+            return only.loop(Drive(clock, heap, move, self.failed))
+        receive = self.one if only is None else only.one
 
         def take(timestamps: Iterable[int], rows: Iterable[Row]) -> None:
             for timestamp, row in zip(timestamps, rows, strict=True):
@@ -348,35 +330,34 @@ class Junction:
     @property
     def is_heard(self) -> bool:
         """Whether anybody gets the events."""
-        return bool(self._one or self.observers)
+        return bool(self._receivers or self.observers)
 
     def only_watched(self) -> Callable[[int, Row], None] | None:
         """Return the one who watches a stream that nobody else reads or watches: an observer, or who only gathers."""
-        if self._gather is not None and not self.observers:
-            return self._one[0]
-        return self.observers[0] if len(self.observers) == 1 and not self._one else None
+        if (only := self._only) is not None:
+            return None if only.gather is None else only.one
+        return self.observers[0] if len(self.observers) == 1 and not self._receivers else None
 
     def picker(self) -> Pick | None:
         """Return what takes many chunks at once, where the only one who gets the events does; else None."""
-        if self.observers or len(self._picks) != 1:
-            return None
-        return self._picks[0]
+        return None if (only := self._only) is None else only.pick
 
     def at_once(self) -> TakesParts | None:
         """Return what takes many events of this stream and of others at once, where the only receiver does."""
-        return None if self.observers else self._at_once
+        return None if (only := self._only) is None else only.at_once
 
     def gather(self, timestamp: int, rows: list[Row]) -> None:
         """Deliver the events of one chunk that all have the same timestamp."""
-        if not self._one:
+        only = self._only
+        if not self._receivers:
             try:
                 for observer in self.observers:
                     for row in rows:
                         observer(timestamp, row)
             except Exception as error:
                 raise ObserverFailed(error) from error
-        elif self._gather is not None and not self.observers:
-            self._gather(timestamp, rows)
+        elif only is not None and only.gather is not None:
+            only.gather(timestamp, rows)
         else:
             self.many([(timestamp, row) for row in rows])
 

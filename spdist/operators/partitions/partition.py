@@ -23,7 +23,7 @@ from spdist.language.checking.scope import Scope, Source
 from spdist.language.parsing.parser import read_time
 from spdist.language.types import Schema, Type
 from spdist.operators.base import Arrival, Event, Row, Timer, VirtualClock
-from spdist.operators.core.junction import Junction, LoopMaker, ReceiveMany, ReceiveOne
+from spdist.operators.core.junction import Junction, LoopMaker, ReceiveMany, ReceiveOne, Receiver
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
 from spdist.operators.expressions.readers import RowReader
@@ -156,7 +156,7 @@ class PartitionInstance:
             for query in self.queries:
                 for stream_id, (one, many) in query.receivers.items():
                     if stream_id in self.inner:
-                        self.inner[stream_id].subscribe(one, many)
+                        self.inner[stream_id].subscribe(Receiver(one, many))
 
     @cached_property
     def entries(self) -> dict[str, tuple[list[ReceiveOne], list[ReceiveMany]]]:
