@@ -75,7 +75,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/engine/island/merge.py",
         "spdist/engine/island/messages.py",
         "spdist/engine/island/publish.py",
-        "spdist/engine/island/straight.py",
+        "spdist/engine/island/runs.py",
         "spdist/connectors/kafka/records.py",
         "spdist/transports/events.py",
         "spdist/transports/payloads/payload.py",

@@ -202,7 +202,7 @@ class Outbox:
         """Have a sink that makes its payloads together asked for them at the end of each batch."""
         self._writers.append(writer)
 
-    def take(self) -> list[Outgoing]:
+    def drain(self) -> list[Outgoing]:
         """Return what was collected since the last call, of each sink in order, and forget it."""
         # Asked first: what cannot be written may be collected itself.
         together = [made for writer in self._writers if (made := writer()) is not None]

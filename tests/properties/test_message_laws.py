@@ -222,7 +222,7 @@ def test_events_are_processed_before_their_batch_is_whole_and_leave_when_it_is_d
     island = shard.island
     assert island is not None
     shard.begin(1)
-    shard.take(second)
+    shard.add(second)
     assert island.events_in == 2
     assert shard.island is None  # it is ahead of what is stored
     assert not store.path("segment", 3).exists()
@@ -230,7 +230,7 @@ def test_events_are_processed_before_their_batch_is_whole_and_leave_when_it_is_d
     assert store.path("segment", 3).exists()
     assert [list(Payload(OUT).decode(one.value).rows) for one in outputs] == [[("a", 2)]]
     shard.begin(2)
-    shard.take(third)
+    shard.add(third)
     StateStore(tmp_path / "0").open("another")
     with pytest.raises(FencedError):
         shard.finish(0, {TOPIC: {0: 3}})

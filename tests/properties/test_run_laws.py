@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from spdist.engine.island import intake, merge
 from spdist.engine.island.hosted import HostedApp, build_island
 from spdist.engine.island.island import Island
-from spdist.engine.island.straight import as_run
+from spdist.engine.island.runs import as_run
 from spdist.language.types import Schema
 from spdist.operators.joins import runs as join_runs
 from spdist.operators.tables import table

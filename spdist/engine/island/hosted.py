@@ -10,8 +10,8 @@ import numpy
 
 from spdist.config.allowed import Allowed
 from spdist.engine.island.island import Island
+from spdist.engine.island.runs import Around
 from spdist.engine.island.scripted import ScriptedIsland
-from spdist.engine.island.straight import Around
 from spdist.engine.local.app import LocalApp
 from spdist.engine.local.jumps import Jumps
 from spdist.engine.local.outside import outside_stores
@@ -171,7 +171,7 @@ class HostedApp(LocalApp):
 
     def take_deliveries(self) -> list[Outgoing]:
         """Return what the sinks have put out since the last call, of each sink in order."""
-        return self._outbox.take()
+        return self._outbox.drain()
 
     def approach(self, to_ms: int) -> None:
         """Let time come to `to_ms`; timers fire that are due before it, those due at `to_ms` do not."""
@@ -223,7 +223,7 @@ class HostedApp(LocalApp):
         return stream != COMMANDS
 
     def deliver_parts(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
-        """Deliver events that each are a chunk of their own; see `spdist.engine.island.straight.RunsApp`."""
+        """Deliver events that each are a chunk of their own; see `spdist.engine.island.runs.RunsApp`."""
         if not self.as_columns(parts):
             self.one_by_one(parts, around)
 

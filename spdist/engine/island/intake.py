@@ -115,14 +115,14 @@ class Intake:
         """
         return self._one_place and record.topic in self._into
 
-    def take_ahead(self, record: Record) -> Record:
-        """Take a record that `goes_ahead` before the rest of its batch; return what `take` is to get in its place."""
+    def read_ahead(self, record: Record) -> Record:
+        """Read a record that `goes_ahead` before the rest of its batch; return what `read` is to get in its place."""
         self._offer(self._into[record.topic], self._decoded(record), NO_CLOCK)
         self._early.append(replace(record, events=None))
         return self._early[-1]
 
-    def take(self, records: Iterable[Record], tick: int) -> None:
-        """Take the records of a batch, of each topic partition in the order of their offsets; `tick`: its time, ms."""
+    def read(self, records: Iterable[Record], tick: int) -> None:
+        """Read the records of a batch, of each topic partition in the order of their offsets; `tick`: its time, ms."""
         self._now = tick if self.merge.live else None
         users: dict[ChannelKey, list[Record]] = {}
         others: list[Record] = []
@@ -133,14 +133,14 @@ class Intake:
             (others if into is None else users.setdefault(into, [])).append(record)
         # First, as some may have been taken already.
         for channel, own in users.items():
-            self._take_messages(channel, own)
+            self._read_messages(channel, own)
         self._early.clear()
         for outside, group in groupby(others, _outsiders_place):
             if outside is not None:
-                self._take_outside(tuple(group))
+                self._read_outside(tuple(group))
             else:
                 for record in group:
-                    self._take(record)
+                    self._read(record)
         self._now = None
         self.merge.idle(self._idle.passes(tick, heard or self.merge.first is None))
 
@@ -170,7 +170,7 @@ class Intake:
         self._refused = {(topic, partition): until for topic, partition, until in state.get("refused", ())}
         self.undone = UndoneRecords.restored(state.get("undone", ()))
 
-    def _take(self, record: Record) -> None:
+    def _read(self, record: Record) -> None:
         if record.producer in self._own.get(record.topic, ()) or (self.undone and self.undone.covers(record)):
             return
         events = self._decoded(record, self._repeats.fresh(record))
@@ -184,8 +184,8 @@ class Intake:
         else:
             self.merge.offer(channel, events, record.clock)
 
-    def _take_messages(self, channel: ChannelKey, records: Sequence[Record]) -> None:
-        """Take what a batch brings from users' topics for one stream."""
+    def _read_messages(self, channel: ChannelKey, records: Sequence[Record]) -> None:
+        """Read what a batch brings from users' topics for one stream."""
         places: dict[tuple[str, int], list[Events]] = {}
         early = set(map(id, self._early))
         for record in records:
@@ -215,8 +215,8 @@ class Intake:
         self.events_in += len(events)
         return events
 
-    def _take_outside(self, records: Sequence[Record]) -> None:
-        """Take payloads of outsiders from one partition, as `_take` does one by one, only together."""
+    def _read_outside(self, records: Sequence[Record]) -> None:
+        """Read payloads of outsiders from one partition, as `_read` does one by one, only together."""
         topic, partition = records[0].topic, records[0].partition
 
         def failed(number: int, error: MappingError) -> None:

@@ -12,7 +12,7 @@ from typing import Protocol
 from spdist.engine.island.intake import Intake
 from spdist.engine.island.merge import part_of
 from spdist.engine.island.publish import Publisher
-from spdist.engine.island.straight import NO_EVENTS, Run, RunsApp, TimerOutputs
+from spdist.engine.island.runs import NO_EVENTS, Run, RunsApp, TimerOutputs
 from spdist.engine.local.idle import passes_time
 from spdist.engine.local.rows import HoldsRows
 from spdist.errors import StateError
@@ -148,7 +148,7 @@ class Island:
         for position, stream in enumerate(self.publisher.streams):
             put = self._collector(stream)
             if self._runs_app is not None:
-                one, pick = self._run.collector(position, put), self._run.picker(position)
+                one, pick = self._run.event_collector(position, put), self._run.column_collector(position)
                 self._runs_app.subscribe_each(stream, one, put, pick)
             else:
                 app.subscribe_chunks(stream, put)
@@ -186,7 +186,7 @@ class Island:
         """Whether to process a record before its batch is whole comes to the same."""
         return self._started and self.intake.goes_ahead(record) and self._only is not None
 
-    def ahead(self, record: Record, batch: Batch | None = None) -> Record:
+    def process_ahead(self, record: Record, batch: Batch | None = None) -> Record:
         """Process a record that `goes_ahead` before its batch is whole.
 
         Parameters
@@ -203,7 +203,7 @@ class Island:
         try:
             if batch is not None and not self.intake.is_ahead:
                 self.app.begin(batch)
-            taken = self.intake.take_ahead(record)
+            taken = self.intake.read_ahead(record)
             self._by_timer = False
             self._deliver_runs()
             self._by_timer = True
@@ -214,7 +214,7 @@ class Island:
         return taken
 
     def give_up(self) -> None:
-        """Undo outside what `ahead` has done; the island is of no use after that."""
+        """Undo outside what `process_ahead` has done; the island is of no use after that."""
         self.app.stop()
 
     def process(
@@ -251,7 +251,7 @@ class Island:
         return outputs
 
     def _process(self, records: Iterable[Record], tick: int, closing: bool) -> list[Output]:
-        self.intake.take(records, tick)
+        self.intake.read(records, tick)
         frontier = self._merge.frontier(tick)
         if closing:
             frontier = self._merge.close()
@@ -329,7 +329,7 @@ class Island:
         if (only := self._only) is not None:
             app, stream = only
             for events in self._merge.runs():
-                self._run.through(app, {stream: part_of(events)}, events, self.app.clock, self._firing)
+                self._run.deliver(app, {stream: part_of(events)}, events, self.app.clock, self._firing)
 
     def _deliver_mixed(self) -> bool:
         """Deliver what is due of several channels as one run, where it is that."""
@@ -341,7 +341,7 @@ class Island:
             return False
         if len(mixed.numbers):
             causes = mixed.causes() if self.publisher.streams else NO_EVENTS
-            self._run.through(app, mixed.parts(), causes, self.app.clock, self._firing)
+            self._run.deliver(app, mixed.parts(), causes, self.app.clock, self._firing)
         return True
 
     @property
@@ -366,7 +366,7 @@ class Island:
                 return
             at = self.app.clock
             if self._run.on:
-                self._run.settle()
+                self._run.make_columns()
                 self._order, self._path, self._number = self._run.cause(len(arrivals))
             elif self._by_timer:
                 self._caused_by_timer(at)

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from spdist.engine.island.straight import Key, as_run
+from spdist.engine.island.runs import Key, as_run
 from spdist.mapping.read_rows import ReadRows, all_rows
 from spdist.operators.base import Arrival
 from spdist.operators.core.junction import StreamPart

@@ -130,7 +130,7 @@ class OutputEvents:
         self._close()
         self._parts.append(events if isinstance(events.rows, ReadRows | list) else replace(events, rows=[*events.rows]))
 
-    def take(self) -> Events:
+    def drain(self) -> Events:
         """Return the events in order, and forget them; rows stay columns where all are."""
         self._close()
         parts, self._parts = self._parts, []
@@ -210,7 +210,7 @@ class Publisher:
         records, self._begun = self._begun, []
         news = clock > self.promised
         for stream, routes in self._routes.items():
-            events = self._collected[stream].take()
+            events = self._collected[stream].drain()
             for route in routes:
                 shares = route.split(events) if len(events) else [events] * route.partitions
                 for partition, share in enumerate(shares):

@@ -214,7 +214,7 @@ class _SegmentReader:
 
     def _process(self, segment: Segment) -> None:
         merge = self._intake.merge
-        self._intake.take(segment.records, segment.tick)
+        self._intake.read(segment.records, segment.tick)
         frontier = merge.frontier(segment.tick)
         if segment.closing:
             frontier = merge.close()
@@ -289,9 +289,9 @@ class _PlacingIntake(Intake):
                 self.places[id(row)] = row, place
         return events
 
-    def _take_outside(self, records: Sequence[Record]) -> None:
+    def _read_outside(self, records: Sequence[Record]) -> None:
         for record in records:  # together they come to the same, but nobody knows which is whose
-            self._take(record)
+            self._read(record)
 
     def _numbers(self, record: Record, skip: int, count: int) -> Iterable[int]:
         """Return the numbers of a record's events among those of its producer."""

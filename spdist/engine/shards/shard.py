@@ -158,11 +158,11 @@ class Shard:
         """
         self.begin(batch)
         for record in records:
-            self.take(record)
+            self.add(record)
         return self.finish(tick, positions)
 
     def begin(self, batch: int) -> None:
-        """Begin batch number `batch`, of which `take` gets the records and `finish` the rest; see `process`."""
+        """Begin batch number `batch`, of which `add` gets the records and `finish` the rest; see `process`."""
         if self._early is not None:
             self.forget()
         self._running, self._taken, self._before = batch, [], None
@@ -179,8 +179,8 @@ class Shard:
             self._early.give_up()
         self.island = self._early = None
 
-    def take(self, record: Record) -> None:
-        """Take the next record of the batch.
+    def add(self, record: Record) -> None:
+        """Add the next record of the batch.
 
         Where it comes to the same it is processed now. Nothing leaves before the batch is durable; an island that
         is ahead of what turns out to be stored is given up.
@@ -245,7 +245,7 @@ class Shard:
         if self._early is None:
             self._before = island.snapshot() if self.since.is_due and not self._unpublished else None
             self._early, self.island = island, None
-        return island.ahead(record, self._named(self.version + 1))
+        return island.process_ahead(record, self._named(self.version + 1))
 
     def _may_go_ahead(self) -> bool:
         # The first batch also says what must be published again. Where somebody has written its segment, that counts.

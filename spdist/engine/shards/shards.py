@@ -282,7 +282,7 @@ class HostedShards:
                 shard.begin(batch)
         for number, record in routed:
             with self._naming(number):
-                self._shards[number].take(record)
+                self._shards[number].add(record)
         outputs: list[Output] = []
         try:
             if any(shard.since.is_due for shard in self._shards.values()):

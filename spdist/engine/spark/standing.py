@@ -151,7 +151,7 @@ def _seen(batch: int, frame: FrameType | None) -> _ThreadPlace:
             arrivals = known.get("arrivals")
             if arrivals:
                 seen.at, seen.event = arrivals[0]
-        elif isinstance(record := known.get("record"), Record) and code.co_name == "take":
+        elif isinstance(record := known.get("record"), Record) and code.co_name == "add":
             seen.places = {record.topic: {record.partition: (record.offset, record.offset + max(1, record.count))}}
         elif code.co_name == "finish" and "segment" in known:
             seen.places = _places(known["segment"].records)

@@ -1,4 +1,4 @@
-"""Runs: many events of an island's only channel at once, and what they cause, with the same ids as one by one.
+"""Runs: many events of an island's only channel together, and what they cause, with the same ids as one by one.
 
 Which event causes what is put out is not noted at each event: the iterator that the app's loop takes times from tells
 how many are left when something comes out. Places, orders and paths become columns at the end of a run, or before a
@@ -148,7 +148,7 @@ class Run:
         self._left = -1
         self._number = 0
 
-    def through(
+    def deliver(
         self,
         app: RunsApp,
         parts: Mapping[str, StreamPart],
@@ -176,7 +176,7 @@ class Run:
 
         def around(times: Sequence[int], move: Callable[[int], None]) -> tuple[Iterator[int], Callable[[int], None]]:
             def moved(time: int) -> None:
-                self.settle()
+                self.make_columns()
                 self.on = False
                 timers(True)
                 move(time)
@@ -190,11 +190,11 @@ class Run:
             app.deliver_parts(parts, around)
         finally:
             self.on = False
-        self.settle()
+        self.make_columns()
         self._causes = NO_EVENTS
 
-    def picker(self, position: int) -> Pick:
-        """Return what takes what the events of a run put out at once to a stream."""
+    def column_collector(self, position: int) -> Pick:
+        """Return what collects what the events of a run put out to a stream in columns."""
         into = self._puts[position].collected
 
         def pick(
@@ -233,7 +233,9 @@ class Run:
             at[place], order[place], path[place] = time, TIMER, child(b"", number)
             self._timers.note(time, number + 1)
 
-    def collector(self, position: int, otherwise: Callable[[Sequence[Arrival]], None]) -> Callable[[int, Row], None]:
+    def event_collector(
+        self, position: int, otherwise: Callable[[Sequence[Arrival]], None]
+    ) -> Callable[[int, Row], None]:
         """Return what takes an event that is put out alone to a stream; `otherwise` does outside of a run."""
         put = self._puts[position]
         timestamps, rows, left_then, numbers = put.stamps, put.rows, put.left, put.numbers
@@ -265,7 +267,7 @@ class Run:
         self._left, self._number = left, number + count - 1
         return number
 
-    def settle(self) -> None:
+    def make_columns(self) -> None:
         """Make columns of what has come out."""
         for put in self._puts:
             if put.left:
