@@ -9,8 +9,8 @@ from typing import Any
 from spdist.engine.island.island import Island
 from spdist.engine.shards.layout import ShardLayout, keep_assignment
 from spdist.engine.shards.state import Positions, state_directory
-from spdist.engine.spark.arrivals import Arrivals
 from spdist.engine.spark.source import control_record
+from spdist.engine.spark.tasks import Arrivals
 from spdist.language.types import Schema
 from spdist.operators.core.codec import decode, encode
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from spdist.engine.island.messages import Mapped, Messages, by_time, cut
 from spdist.engine.shards.columns import to_batch
-from spdist.engine.spark.arrivals import Arrivals
+from spdist.engine.spark.tasks import Arrivals
 from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.mapping import json_columns

@@ -18,7 +18,7 @@ from spdist.engine.local.app import run as run_locally
 from spdist.engine.shards.shard import Shard, SnapshotPolicy
 from spdist.engine.shards.shards import HostedShards, ReadBatch, Router, ShardSettings, island_maker, lowest_positions
 from spdist.engine.shards.state import Positions, StateStore
-from spdist.engine.spark.arrivals import Arrivals
+from spdist.engine.spark.tasks import Arrivals
 from spdist.errors import FencedError, QueryFailedError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

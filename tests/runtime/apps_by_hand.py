@@ -11,9 +11,9 @@ from spdist.cluster.managers.plans import plan_text
 from spdist.config.sections import Log, Transports
 from spdist.engine.shards.shard import SnapshotPolicy
 from spdist.engine.shards.shards import HostedShards, Router, ShardSettings, island_maker, lowest_positions
-from spdist.engine.spark.arrivals import Arrivals
 from spdist.engine.spark.query import QuerySettings
 from spdist.engine.spark.source import control_record
+from spdist.engine.spark.tasks import Arrivals
 from spdist.language.types import Schema
 from spdist.planning.levels import levels
 from spdist.planning.topology import Assignment

@@ -182,7 +182,7 @@ class Router:
 
 
 class ReadBatch(Protocol):
-    """What is known of a batch when all of it has been read (`spdist.engine.spark.arrivals.Arrivals`)."""
+    """What is known of a batch when all of it has been read (`spdist.engine.spark.tasks.Arrivals`)."""
 
     @property
     def tick(self) -> int:

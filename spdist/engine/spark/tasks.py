@@ -1,5 +1,9 @@
 """What Spark's tasks run: batches of records into the shards that this process hosts, and out of them.
 
+Our source says in a control record where a batch ends, and in others which messages of Kafka it has, which are fetched
+here. Messages of topics that users' own sources read are no records yet: what follows one another in a partition is
+made one record.
+
 The islands append to the output topics themselves, in their tasks. A Python sink would run two more Python processes in
 every batch and add 90 ms to it, at the same point of the same task: what has been put out and not committed is put out
 again with the same ids in either case. And Spark's Kafka sink may lose a record and send those after it, which readers
@@ -10,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, fields
 from functools import partial
@@ -23,18 +27,17 @@ from pyspark import TaskContext
 
 from spdist.connectors.sending import SinkContext, Sinks
 from spdist.engine.island.island import Output
-from spdist.engine.island.messages import mapped_topics
+from spdist.engine.island.messages import Mapped, Messages, mapped_topics
 from spdist.engine.shards.background import BackgroundCall, prefetched
-from spdist.engine.shards.columns import arrow_without_pandas, from_routed, to_routed
+from spdist.engine.shards.columns import arrow_without_pandas, from_batch, from_routed, to_routed
 from spdist.engine.shards.copies import Copies
 from spdist.engine.shards.memory import check_memory, collect_rarely, resident_bytes, set_aside
 from spdist.engine.shards.shards import Counters, HostedShards, Router, island_maker
 from spdist.engine.shards.state import Positions, StateStore
 from spdist.engine.spark.appended import not_appended
-from spdist.engine.spark.arrivals import Arrivals
 from spdist.engine.spark.kafka_source import KafkaReader
 from spdist.engine.spark.query import QuerySettings
-from spdist.engine.spark.source import control_record
+from spdist.engine.spark.source import control_record, is_control, is_range, read_control, read_range, read_rejected
 from spdist.engine.spark.standing import StandingWatch
 from spdist.engine.spark.stopping import StopFlag
 from spdist.errors import TransportError
@@ -42,8 +45,10 @@ from spdist.operators.core.faults import error_text
 from spdist.transports.base import Record
 from spdist.transports.delivery import Outgoing
 from spdist.transports.opening import open_place
+from spdist.transports.kafka.transport import read_headers
+from spdist.transports.payloads.headers import outsiders_record
 
-__all__ = ["COUNTERS", "catch_up", "rejected_column", "route_batch", "run_batch", "run_routed_batch"]
+__all__ = ["COUNTERS", "Arrivals", "catch_up", "rejected_column", "route_batch", "run_batch", "run_routed_batch"]
 
 #: The counters of a batch, in the order in which an islands' task returns them.
 COUNTERS = tuple(field.name for field in fields(Counters))
@@ -61,6 +66,86 @@ _ROUTED_ROWS = 1000
 _TURN_S = 0.001
 #: The number of the shard in control records: they are for all.
 _ALL = -1
+
+
+class Arrivals:
+    """What arrives in a task in one batch: records of every transport as records of ours, the tick, and the positions.
+
+    Parameters
+    ----------
+    mapped : mapping of str to Mapped, optional
+        What reads the topics of users' own sources.
+    kafka : KafkaReader, optional
+        Who fetches messages, where there are some.
+
+    State
+    -----
+    ``tick`` and ``positions`` of what has been read so far; ``messages``: how many of Kafka's, by topic; ``rejected``:
+    how many others have rejected, by stream.
+    """
+
+    def __init__(self, mapped: Mapping[str, Mapped] | None = None, kafka: KafkaReader | None = None) -> None:
+        self._mapped = mapped or {}
+        self._kafka = kafka
+        self.tick = 0
+        self.positions: Positions = {}
+        self.messages: Counter[str] = Counter()
+        self.rejected: Counter[str] = Counter()
+
+    def records(self, batches: Iterable[Any]) -> Iterator[Record]:
+        """Yield the records of all batches in order, without control records."""
+        for batch in batches:
+            for record in from_batch(batch):
+                if is_control(record):
+                    self.apply_control(record)
+                elif is_range(record):
+                    yield from self._fetched(record)
+                else:
+                    yield record
+
+    def control(self, rejected: Mapping[str, int] | None = None) -> Record:
+        """Return what has been said of the batch as a control record, and what was `rejected` here."""
+        return control_record(self.tick, self.positions, rejected)
+
+    def apply_control(self, control: Record) -> None:
+        """Take over what a control record says."""
+        tick, positions = read_control(control)
+        self.tick = max(self.tick, tick)
+        self.rejected.update(read_rejected(control))
+        for topic, offsets in positions.items():
+            for partition, offset in offsets.items():
+                self._reach(topic, partition, offset)
+
+    def _reach(self, topic: str, partition: int, offset: int) -> None:
+        known = self.positions.setdefault(topic, {})
+        known[partition] = max(offset, known.get(partition, offset))
+
+    def _fetched(self, told: Record) -> Iterator[Record]:
+        """Yield the records of the messages that are to be fetched."""
+        assert self._kafka is not None
+        topic, partition, begin, end = read_range(told)
+        self.tick = max(self.tick, told.clock)
+        users = self._mapped.get(topic)
+        for some in self._kafka.messages(topic, partition, begin, end):
+            self.messages[topic] += len(some)
+            if users is not None:
+                messages = Messages(topic, partition, some.offsets, some.times, some.values, some.keys)
+                yield from users.records(users.timely(messages, told.clock))
+            else:
+                columns = some.offsets.to_pylist(), some.values.to_pylist(), some.headers or (), some.times.to_pylist()
+                for offset, value, headers, sent in zip(*columns, strict=True):
+                    yield _message(topic, partition, offset, value, headers, sent)
+        self._reach(topic, partition, end)
+
+
+def _message(
+    topic: str, partition: int, offset: int, value: bytes, headers: Iterable[tuple[str, bytes | None]], sent: int
+) -> Record:
+    numbers = read_headers(headers)
+    if numbers is None:
+        return outsiders_record(topic, partition, value, sent, offset)
+    producer, seq, count, clock = numbers
+    return Record(topic, partition, value, count, producer, seq, clock, offset)
 
 
 class _Kept:
