@@ -44,8 +44,8 @@ from spdist.errors import TransportError
 from spdist.operators.core.faults import error_text
 from spdist.transports.base import Record
 from spdist.transports.delivery import Outgoing
-from spdist.transports.opening import open_place
 from spdist.transports.kafka.transport import read_headers
+from spdist.transports.opening import open_place
 from spdist.transports.payloads.headers import outsiders_record
 
 __all__ = ["COUNTERS", "Arrivals", "catch_up", "rejected_column", "route_batch", "run_batch", "run_routed_batch"]

@@ -1,0 +1,157 @@
+"""The way of an event, as docs/architecture/engine.md tells it: what runs for a batch from Kafka to Kafka is listed."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import re
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType, SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spdist.connectors.kafka.writer import KafkaWriter
+from spdist.engine.shards.shards import ShardSettings
+from spdist.engine.shards.state import StateStore
+from spdist.engine.spark import tasks
+from spdist.engine.spark.query import KafkaInput, QuerySettings
+from spdist.language.parsing.parser import parse
+from spdist.planning.groups import plan
+from spdist.planning.topology import AssignedInput
+from spdist.transports.kafka.options import KafkaSettings
+from spdist.transports.log import LogTransport
+
+ROOT = Path(__file__).parents[2]
+APP = """
+@app:name('App') @app:playback
+@source(type='kafka', topic.list='in', bootstrap.servers='127.0.0.1:1', group.id='g', @map(type='json'))
+define stream S (symbol string, price double);
+@sink(type='kafka', topic='out', bootstrap.servers='127.0.0.1:1', @map(type='json'))
+define stream Out (symbol string, price double);
+from S#window.length(100) select symbol, avg(price) as price group by symbol insert into Out;
+"""
+COUNT = 1000
+#: The rooms on the way, of which all that runs is listed, but for these: no event passes through them.
+ROOMS = ("engine/", "mapping/", "connectors/", "transports/")
+ASKED = {
+    *(f"engine/{one}" for one in ("island/cuts", "shards/memory", "shards/owning", "shards/places")),
+    *(f"engine/local/{one}" for one in ("app", "elements", "home", "idle", "rows")),
+    *(f"engine/spark/{one}" for one in ("query", "standing", "stopping")),
+    *("engine/island/publish", "transports/log", "transports/rejects", "transports/whole_files"),
+}
+
+
+class Producer:
+    """A client of a broker that takes everything."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    async def partitions_for(self, _topic: str) -> set[int]:
+        return {0}
+
+    async def send_batch(self, records: Any, _topic: str, partition: int) -> asyncio.Future[None]:
+        self.sent.append((partition, records))
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    async def stop(self) -> None:
+        pass
+
+
+def listed() -> set[str]:
+    """The modules that the table names, as paths below `spdist/`."""
+    text = (ROOT / "docs/architecture/engine.md").read_text().partition("## The way of an event")[2]
+    rows = [line.split("|")[2] for line in text.partition("\n## ")[0].splitlines() if line.startswith("| ")]
+    found = set()
+    for first, *others in (group.split() for row in rows for group in re.findall("`([^`]+)`", row)):
+        folder = first.rpartition("/")[0]
+        found |= {first, *(f"{folder}/{one}" for one in others)}
+    return found
+
+
+def messages(topic: str, start: int) -> Any:
+    """A batch as Spark's connector reads it."""
+    numbers = range(start, start + COUNT)
+    events = [{"symbol": f"S{n % 10}", "price": n / 7 + 1} for n in numbers]
+    return pa.record_batch(
+        {
+            "topic": pa.array([topic] * COUNT),
+            "partition": pa.array([0] * COUNT, pa.int32()),
+            "offset": pa.array(numbers, pa.int64()),
+            "value": pa.array([json.dumps({"event": one}).encode() for one in events], pa.binary()),
+            "sent": pa.array([1000 + n for n in numbers], pa.int64()),
+            "batch_time": pa.array([1000 + start + COUNT] * COUNT, pa.int64()),
+        }
+    )
+
+
+def settings(place: Path) -> QuerySettings:
+    topology = plan(parse(APP))
+    (assignment,) = topology.assignments()
+    log = LogTransport(place / "log")
+    for topic in topology.topics:
+        log.ensure(topic.name, topic.partitions)
+    log.close()
+    (into,) = assignment.inputs
+    users = AssignedInput("S", f"{into.topic}@0:in", (0,), transport="kafka", into=into.topic)
+    assignment = replace(assignment, inputs=(into, users))
+    shard = ShardSettings(assignment, 0, 1, StateStore(place / "state").open("me"), str(place / "state"))
+    kafka = {users.topic: KafkaInput(KafkaSettings("127.0.0.1:1"), "in", users=True)}
+    (place / "query").mkdir()
+    stop = str(place / "query" / "stop")
+    return QuerySettings("App", (shard,), str(place / "log"), stop, str(place), 0, 100, 50_000, kafka=kafka)
+
+
+def traced(query: QuerySettings, monkeypatch: pytest.MonkeyPatch, starts: Sequence[int]) -> set[str]:
+    """The modules of which something runs in the batches behind the first one."""
+    seen: set[str] = set()
+    (topic,) = query.kafka
+    watching = threading.Event()
+
+    def watch(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and watching.is_set():
+            seen.add(frame.f_code.co_filename)
+
+    before = sys.getprofile()
+    threading.setprofile(watch)  # of the threads that read ahead, and that send
+    sys.setprofile(watch)
+    try:
+        for number, start in enumerate(starts):
+            monkeypatch.setattr(tasks, "_task", lambda n=number: SimpleNamespace(getLocalProperty=lambda _: str(n)))
+            list(tasks.run_batch(query, iter([messages(topic, start)])))
+            watching.set()
+    finally:
+        sys.setprofile(before)
+        threading.setprofile(before)
+    own = f"{ROOT / 'spdist'}/"
+    return {file.removeprefix(own).removesuffix(".py") for file in seen if file.startswith(own)}
+
+
+def test_what_runs_for_an_event_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPDIST_COMPILE_AFTER", "never")
+    producer = Producer()
+
+    async def connected(_writer: KafkaWriter) -> Producer:
+        return producer
+
+    monkeypatch.setattr(KafkaWriter, "_connected", connected)
+    query = settings(tmp_path)
+    try:
+        ran = {one for one in traced(query, monkeypatch, (0, COUNT, 2 * COUNT)) if one.startswith(ROOMS)}
+    finally:
+        tasks._KEPT.pop(query.checkpoint).close()
+        gc.unfreeze()
+    assert len(producer.sent) == 3
+    known = listed()
+    assert sorted(ran - known - ASKED) == []
+    assert not known & (ASKED - {"engine/island/publish"})
+    assert all((ROOT / "spdist" / f"{one}.py").exists() or (ROOT / "spdist" / one).is_dir() for one in known)
