@@ -53,7 +53,7 @@ def drawn_events(random: Random, count: int, start_ms: int, whole: bool = False)
     for _ in range(count):
         time += random.choice((0, 0, 1, 5, 60, 700))
         row = (
-            random.choice(("a", "b", "null", "", "länger als acht Zeichen", None)),
+            random.choice(("a", "b", "null", "", "länger als acht Zeichen", "\uffff", "\U0001f600", None)),
             random.choice(("x", "y", None)),
             random.choice((None, 0.0, -0.0, 1.5, -2.25, 1e300, 0.1, 7.0, math.nan)),
             random.choice((None, 0.5, 0.1, -0.0, -3.0, 16777217.0)),

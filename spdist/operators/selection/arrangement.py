@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from spdist.java.order import place_of_real, place_of_text
 from spdist.language import ast
 from spdist.language.checking.scope import Reference, Scope
+from spdist.language.types import Type
 from spdist.operators.base import CURRENT, RESET, Event
 
 __all__ = ["arrangement", "constant", "swallows_one"]
 
 Arrange = Callable[[list[Event]], list[Event]]
+#: A position in a row, what gives the place of a value there, and whether the last one comes first.
+Key = tuple[int, Callable[[Any], Any], bool]
 
 
 def arrangement(clause: ast.Selection, scope: Scope, snapshot: bool, resets: bool = False) -> Arrange | None:
@@ -39,7 +43,8 @@ def arrangement(clause: ast.Selection, scope: Scope, snapshot: bool, resets: boo
         return None
     added = unselected(clause, scope)
     width = len(scope.sources[scope.output or 0].schema)
-    order = [(_position(scope.resolve(by.variable), scope, added, width), by.descending) for by in clause.order_by]
+    references = [(scope.resolve(by.variable), by.descending) for by in clause.order_by]
+    order = [(_position(one, scope, added, width), _place_of(one.type), last) for one, last in references]
 
     def arranged(events: list[Event]) -> list[Event]:
         if order:
@@ -75,7 +80,7 @@ def swallows_one(clause: ast.Selection, snapshot: bool) -> bool:
     return constant(clause.limit) == 0 or offset > 0
 
 
-def _ordered(events: list[Event], order: Sequence[tuple[int, bool]]) -> list[Event]:
+def _ordered(events: list[Event], order: Sequence[Key]) -> list[Event]:
     """Sort stably, nulls last either way; events of different kinds that alternate are sorted only among themselves."""
     runs: list[list[Event]] = []
     for event in events:
@@ -84,18 +89,21 @@ def _ordered(events: list[Event], order: Sequence[tuple[int, bool]]) -> list[Eve
         else:
             runs.append([event])
     for run in runs:
-        for position, descending in reversed(order) if run[0][0] != RESET else ():
-            run.sort(key=_sort_key(position, descending), reverse=descending)
+        for position, place_of, descending in reversed(order) if run[0][0] != RESET else ():
+            run.sort(key=_sort_key(position, place_of, descending), reverse=descending)
     return [event for run in runs for event in run]
 
 
-def _sort_key(position: int, descending: bool) -> Callable[[Event], tuple[Any, ...]]:
+def _place_of(type: Type) -> Callable[[Any], Any]:
+    if type is Type.STRING:
+        return place_of_text
+    return place_of_real if type in (Type.FLOAT, Type.DOUBLE) else lambda value: value
+
+
+def _sort_key(position: int, place_of: Callable[[Any], Any], descending: bool) -> Callable[[Event], tuple[Any, ...]]:
     def key(event: Event) -> tuple[Any, ...]:
         value = event[2][position]
-        if value is None:
-            return (not descending,)
-        # NaN is greater than every number, as in Java's compareTo.
-        return (descending, value != value, 0 if value != value else value)
+        return (not descending,) if value is None else (descending, place_of(value))
 
     return key
 

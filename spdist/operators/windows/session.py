@@ -9,6 +9,7 @@ from typing import Any
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import window
+from spdist.java.order import place_of_text
 from spdist.language.ast import Expression, Literal, TimeLiteral, Variable
 from spdist.language.types import Type
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, Window, WindowSetting
@@ -193,7 +194,7 @@ class SessionWindow(Window):
             keys[heappop(self.ends)[-1]] = None
         if not keys:
             return
-        named = [(key, self.sessions[key]) for key in sorted(keys, key=str)]
+        named = [(key, self.sessions[key]) for key in sorted(keys, key=lambda key: place_of_text(str(key)))]
         sessions = [both for _, both in named]
         for key, (current, previous) in sorted((s for s in named if s[1][0].held), key=lambda s: s[1][0].end):
             if due < current.end:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from struct import Struct
 from typing import Any
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import window
+from spdist.java.order import place_of_real, place_of_text
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.scope import Scope
@@ -19,9 +19,6 @@ from spdist.operators.core.parameters import INTEGER, is_constant
 __all__ = ["PLACES", "SortWindow"]
 
 _DIRECTIONS = {"asc": False, "desc": True}
-_DOUBLE, _LONG = Struct(">d"), Struct(">q")
-_MOST = 2**63 - 1
-_NAN: int = _LONG.unpack(_DOUBLE.pack(float("nan")))[0] & _MOST
 
 
 class _NoPlace:
@@ -34,31 +31,18 @@ class _NoPlace:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _of_real(value: float) -> int:
-    """Return the place of a decimal: NaN is behind all, and 0.0 behind -0.0, as Java compares them."""
-    if value != value:
-        return _NAN
-    bits: int = _LONG.unpack(_DOUBLE.pack(value))[0]
-    return bits if bits >= 0 else bits ^ _MOST
-
-
-def _of_text(value: str) -> bytes:
-    """Return the place of a text: Java compares UTF-16 units."""
-    return value.encode("utf-16-be", "surrogatepass")
-
-
 def _of_text_descending(value: str) -> tuple[int, ...]:
     """Return the place of a text in the reverse order, in which what a text begins with is behind it."""
-    return (*(-byte for byte in _of_text(value)), 1)
+    return (*(-byte for byte in place_of_text(value)), 1)
 
 
 #: From a value of each type to its place, ascending and descending; places compare as Java compares the values.
 PLACES: dict[Type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
-    Type.STRING: (_of_text, _of_text_descending),
+    Type.STRING: (place_of_text, _of_text_descending),
     Type.INT: (lambda value: value, lambda value: -value),
     Type.LONG: (lambda value: value, lambda value: -value),
-    Type.FLOAT: (_of_real, lambda value: -_of_real(value)),
-    Type.DOUBLE: (_of_real, lambda value: -_of_real(value)),
+    Type.FLOAT: (place_of_real, lambda value: -place_of_real(value)),
+    Type.DOUBLE: (place_of_real, lambda value: -place_of_real(value)),
 }
 
 

@@ -31,19 +31,6 @@ def real_place(value):  # type: ignore[no-untyped-def]
 
 
 @loop
-def _is_less(starts, content, one, other):  # type: ignore[no-untyped-def]
-    """Tell whether the text with one number comes before another one."""
-    place, end = starts[one], starts[one + 1]
-    place_2, end_2 = starts[other], starts[other + 1]
-    while place < end and place_2 < end_2:
-        if content[place] != content[place_2]:
-            return content[place] < content[place_2]
-        place += 1
-        place_2 += 1
-    return end - place < end_2 - place_2
-
-
-@loop
 def text_is_less(starts, content, one, other):  # type: ignore[no-untyped-def]
     """Tell whether the text with one number comes before another one, by the units of UTF-16 as in Java."""
     place, end = starts[one], starts[one + 1]
@@ -78,9 +65,9 @@ def sort_places(places, spare, words, starts, content, begin, end, texts):  # ty
                     if not texts:
                         takes_left = one <= other
                     elif texts == 1:
-                        takes_left = not _is_less(starts, content, other, one)
+                        takes_left = not text_is_less(starts, content, other, one)
                     else:
-                        takes_left = not _is_less(starts, content, one, other)
+                        takes_left = not text_is_less(starts, content, one, other)
                 if takes_left:
                     spare[place] = places[left]
                     left += 1

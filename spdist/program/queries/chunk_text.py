@@ -165,8 +165,7 @@ class Arrangement:
             self._whole.sorts_texts |= bool(text)
             if not text and (descending or type in (Type.FLOAT, Type.DOUBLE)):
                 words = arrays.declare(f"{name}_words", NUMBER, self._results.room)
-                # 0.0 is -0.0 here.
-                word = f"real_place({values}[k] + 0.0)" if type in (Type.FLOAT, Type.DOUBLE) else f"{values}[k]"
+                word = f"real_place({values}[k])" if type in (Type.FLOAT, Type.DOUBLE) else f"{values}[k]"
                 sorts += [f"for k in range({begin}, {end}):", f"    {words}[k] = {'~' if descending else ''}{word}"]
                 values = words
             given = f"{name}_order, {name}_other"
