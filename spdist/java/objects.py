@@ -8,6 +8,7 @@ list is a ``LinkedList`` or ``ArrayList``, a plain dictionary a ``LinkedHashMap`
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -107,8 +108,8 @@ def same(left: Any, right: Any) -> bool:
     kind = type(left)
     if kind is type(right):
         if kind is float or kind is Float:
-            # As bits: NaN equals itself, and the zeros differ.
-            return struct.pack("<d", left) == struct.pack("<d", right)
+            # As bits, but for NaN, which has many and equals itself: the zeros differ.
+            return (left != left and right != right) or struct.pack("<d", left) == struct.pack("<d", right)
         if kind is str or kind is int or kind is bool or kind is Long or left is None:
             return bool(left == right)
     if isinstance(left, list | tuple):
@@ -148,9 +149,9 @@ def hash_of(value: Any) -> int:
         whole = int(value)
         return (whole ^ (whole >> 32)) & 0xFFFF_FFFF if is_long(value) else whole & 0xFFFF_FFFF
     if isinstance(value, Float):
-        return int(struct.unpack("<I", struct.pack("<f", value))[0])
+        return int(struct.unpack("<I", struct.pack("<f", value if value == value else math.nan))[0])
     if isinstance(value, float):
-        low, high = struct.unpack("<II", struct.pack("<d", value))
+        low, high = struct.unpack("<II", struct.pack("<d", value if value == value else math.nan))
         return int(low ^ high)
     if isinstance(value, Mapping):
         return sum(hash_of(key) ^ hash_of(part) for key, part in entries(value)) & 0xFFFF_FFFF

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from spdist.functions.aggregators import _remove_from_long
 from spdist.java import numbers
-from spdist.language.types import Type
-from spdist.operators.windows.sort import PLACES
+from spdist.java.objects import box_float, hash_of
+from spdist.java.order import place_of_real, place_of_text
 from spdist.program.machine import arithmetic, kernels, sorting
 from spdist.program.running.texts import TextTable
 
@@ -101,7 +101,9 @@ def test_candidates_are_those_that_the_operators_keep(steps: list[tuple[int, int
             assert found == list(expected)
 
 
-_TEXTS = st.text(max_size=12) | st.text("ab\0", max_size=20) | st.sampled_from(["", "a" * 300, "null", "ä", "𝄞"])
+_TEXTS = (
+    st.text(max_size=12) | st.text("ab\0", max_size=20) | st.sampled_from(["", "a" * 300, "null", "ä", "𝄞", "\uffff"])
+)
 
 
 @given(st.lists(st.lists(_TEXTS | st.none(), max_size=30), max_size=8), st.integers(0, 3))
@@ -132,7 +134,9 @@ def test_places_are_sorted_stably_and_nulls_come_last(rows: list[tuple[str, int,
         words = table.numbers(pa.array([text for text, _, _ in rows], pa.string()))
     places, spare = numpy.arange(count), numpy.zeros(count, numpy.int64)
     sorting.sort_places(places, spare, words, table.starts, table.arena, 0, count, texts)
-    expected = sorted(range(count), key=lambda place: rows[place][0 if texts else 1], reverse=texts == 2)
+    expected = sorted(
+        range(count), key=lambda at: place_of_text(rows[at][0]) if texts else rows[at][1], reverse=texts == 2
+    )
     assert places.tolist() == expected
     nulls = numpy.array([null for *_, null in rows], numpy.uint8)
     sorting.nulls_last(places, spare, nulls, 0, count)
@@ -141,4 +145,11 @@ def test_places_are_sorted_stably_and_nulls_come_last(rows: list[tuple[str, int,
 
 @given(_REALS)
 def test_reals_have_the_places_that_the_operators_give_them(value: float) -> None:
-    assert sorting.real_place(value) == PLACES[Type.DOUBLE][0](value)
+    assert sorting.real_place(value) == place_of_real(value)
+
+
+@given(_REALS)
+def test_reals_have_the_hash_codes_that_the_operators_give_them(value: float) -> None:
+    assert sorting.word_hash(arithmetic.key_bits(value)) == hash_of(value)
+    narrow = numbers.float32(value)
+    assert sorting.float_hash(narrow) == hash_of(box_float(narrow))

@@ -24,7 +24,7 @@ from spdist.operators.base import (
     WindowSetting,
 )
 from spdist.operators.core.parameters import INTEGER, PERIOD, TIME, Parameter, overloads
-from spdist.operators.unique.keys import KEY, key_of, key_only, object_of
+from spdist.operators.unique.keys import KEY, boxed_key, key_of, object_of
 
 __all__ = [
     "UniqueFirstLengthBatchWindow",
@@ -53,7 +53,7 @@ class _UniqueBatch(Window):
     its own.
     """
 
-    prepare = staticmethod(key_only)
+    prepare = staticmethod(boxed_key)
     first: ClassVar[bool] = False
 
     def __init__(self, setting: WindowSetting) -> None:

@@ -8,6 +8,7 @@ from spdist.program.machine.arithmetic import loop
 
 __all__ = [
     "digits_hash",
+    "float_hash",
     "nulls_last",
     "real_place",
     "sort_places",
@@ -145,6 +146,13 @@ def whole_hash(value):  # type: ignore[no-untyped-def]
 
 
 @loop
+def float_hash(value):  # type: ignore[no-untyped-def]
+    """Return the hash code of a float."""
+    known = value if value == value else numpy.nan
+    return numpy.int64(numpy.float32(known).view(numpy.uint32))
+
+
+@loop
 def word_hash(word):  # type: ignore[no-untyped-def]
-    """Return the hash code of 64 bits: a whole number that is none of 32 bits, or those of a real."""
+    """Return the hash code of 64 bits: a whole number that is none of 32 bits, or those of a double."""
     return (word ^ (word >> 32)) & 0xFFFFFFFF

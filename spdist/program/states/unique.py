@@ -11,7 +11,7 @@ import numpy
 import pyarrow as pa
 
 from spdist.java.numbers import text_of
-from spdist.java.objects import HashMap, bucket_of
+from spdist.java.objects import HashMap, box_float, bucket_of
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
 from spdist.operators.base import Arrival
@@ -298,4 +298,6 @@ def _known_keys(running: Running, query: QueryText, unique: Unique) -> tuple[Any
     keys = running.column(real_values(own) if type is Type.DOUBLE else own, words[:, -1], type).to_pylist()
     if unique.as_text:
         keys = list(map(text_of, keys))
+    elif unique.type is Type.FLOAT:
+        keys = list(map(box_float, keys))
     return numbers, [0] * len(keys) if query.keyed is None else words[:, 0].tolist(), keys

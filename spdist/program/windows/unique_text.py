@@ -28,7 +28,6 @@ __all__ = [
     "UniqueWriter",
 ]
 
-_REALS = (Type.FLOAT, Type.DOUBLE)
 #: Java's hash codes of the texts that are no digits.
 _TRUE, _FALSE, _NULL = 3569038, 97196323, 3392903
 
@@ -92,7 +91,9 @@ class _Keys:
         elif kind is Type.BOOL:
             yes, no = (_TRUE, _FALSE) if as_text else (1231, 1237)
             known = f"({yes} if {text} else {no})"
-        elif kind in _REALS:
+        elif kind is Type.FLOAT:
+            known = f"float_hash({text})"
+        elif kind is Type.DOUBLE:
             known = f"word_hash({key_word(value)})"
         else:
             known = f"digits_hash({text})" if as_text else f"whole_hash({text})"
