@@ -12,14 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from spdist.java.json.text import text_of_object
 from spdist.java.numbers import text_of, text_of_float32
 from spdist.java.objects import bucket_of, capacity_for
+from spdist.java.order import place_of_real
 from spdist.language.types import Schema, Type
+from spdist.operators.base import Row
 
-__all__ = ["KeyOrder", "key_order"]
+__all__ = ["KeyOrder", "key_of", "key_order"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,33 +33,33 @@ class KeyOrder:
     ----------
     by_value : bool
         Whether it is that of the keys themselves.
-    hashed : callable
-        From a key to what Siddhi hashes.
+    of : callable
+        From the values of a key to itself where it is `by_value`, else to what Siddhi hashes.
     """
 
     by_value: bool
-    hashed: Callable[[Any], Any]
+    of: Callable[[Any], Any]
 
     def rank(self, most: int) -> Callable[[Any], Any]:
-        """Return what sorts keys, given in the order in which they came.
+        """Return what sorts values of keys, given in the order in which they came.
 
         Parameters
         ----------
         most : int
             How many rows the table ever held at a time.
         """
-        hashed = self.hashed
+        of = self.of
         if self.by_value:
-            return hashed
+            return of
         capacity = capacity_for(most)
-        return lambda key: bucket_of(hashed(key), capacity)
+        return lambda values: bucket_of(of(values), capacity)
 
 
 def key_order(schema: Schema, key: tuple[int, ...]) -> KeyOrder:
     """Return the order of a table with these attributes as its primary key, given by position."""
     types = [schema.types[position] for position in key]
     if len(types) == 1:
-        return KeyOrder(types[0].numeric, lambda value: value)
+        return KeyOrder(types[0].numeric, place_of_real if types[0] in _REALS else lambda value: value)
     texts = [_TEXTS.get(kind, text_of) for kind in types]
 
     def whole(values: tuple[Any, ...]) -> str:
@@ -65,4 +68,22 @@ def key_order(schema: Schema, key: tuple[int, ...]) -> KeyOrder:
     return KeyOrder(False, whole)
 
 
+def key_of(schema: Schema, key: tuple[int, ...]) -> Callable[[Row], Any]:
+    """Return what gives the key of a row: for reals their places, since NaN is one key, and the zeros are two."""
+    values = itemgetter(*key)
+    reals = [schema.types[position] in _REALS for position in key]
+    if not any(reals):
+        return values
+    if len(key) == 1:
+        return lambda row: None if row[key[0]] is None else place_of_real(row[key[0]])
+    places = [place_of_real if real else None for real in reals]
+
+    def placed(row: Row) -> Any:
+        parts = zip(places, values(row), strict=True)
+        return tuple(value if place is None or value is None else place(value) for place, value in parts)
+
+    return placed
+
+
+_REALS = (Type.FLOAT, Type.DOUBLE)
 _TEXTS: dict[Type, Callable[[Any], str]] = {Type.FLOAT: text_of_float32, Type.OBJECT: text_of_object}

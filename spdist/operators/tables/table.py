@@ -21,7 +21,7 @@ from spdist.language.types import Schema
 from spdist.operators.base import Arrival, Row
 from spdist.operators.tables.columns import TableColumns
 from spdist.operators.tables.index import HashIndex
-from spdist.operators.tables.order import KeyOrder, key_order
+from spdist.operators.tables.order import KeyOrder, key_of, key_order
 from spdist.operators.tables.stores import Index
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Table:
         self.key = key
         self.refused = 0
         self._order: KeyOrder | None = key_order(schema, key) if key else None
-        self._key_of: Callable[[Row], Any] | None = itemgetter(*key) if key else None
+        self._key_of: Callable[[Row], Any] | None = key_of(schema, key) if key else None
         self._next = 0
         # How many rows there were before some were deleted, where those were more.
         self._most = 0
@@ -140,10 +140,10 @@ class Table:
 
     def _arranged(self, numbers: Iterable[int]) -> list[int]:
         """Return numbers of rows, ascending, in the order of the key."""
-        rows, key_of = self.rows, self._key_of
-        assert self._order is not None and key_of is not None
+        rows, values = self.rows, itemgetter(*self.key)
+        assert self._order is not None
         rank = self._order.rank(max(self._most, len(rows)))
-        return sorted(numbers, key=lambda number: rank(key_of(rows[number][1])))
+        return sorted(numbers, key=lambda number: rank(values(rows[number][1])))
 
     @property
     def null_keys(self) -> bool:
