@@ -293,13 +293,18 @@ _based("hex", "x", NUMERIC)
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
+_PREFIXES = {2: "0b", 8: "0o", 16: "0x"}
+
+
 @function("math:conv", signature("math:conv", ((_STRING, Type.INT, Type.INT), Type.STRING)))
 @_unless_null
 def conv(text: str, source: int, target: int) -> str:
     """Write an int that is given to one base in another, 10 where that is not from 2 to 36."""
     target = target if 2 <= target <= 36 else 10
-    if text.strip() != text or "_" in text:
-        raise ValueError(f"'{text}' is no number")
+    # What Python reads and Java does not.
+    prefixed = text.lstrip("+-").lower().startswith(_PREFIXES.get(source, " "))
+    if not 2 <= source <= 36 or text.strip() != text or "_" in text or prefixed:
+        raise ValueError(f"'{text}' is no number to base {source}")
     number = int(text, source)
     if not INT_MIN <= number <= INT_MAX:
         raise ValueError(f"'{text}' is out of the range of int")
