@@ -20,7 +20,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test check docs reference lint faults failovers takeovers updates databases ha chaos deployments executors image fuzz chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables lock clean java FORCE
+.PHONY: help setup demo test check docs reference lint faults failovers takeovers updates databases ha chaos deployments executors image fuzz fuzz-programs chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables lock clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -83,6 +83,9 @@ image: java .venv/.installed ## build the container image (podman or docker; BAS
 
 fuzz: .venv/.installed ## check, plan and run 100,000 damaged apps in two processes; goes on where it was left (out/fuzz.jsonl)
 	@$(VENV) -m tests.properties.fuzz
+
+fuzz-programs: .venv/.installed ## run 10,000 random apps by their operators and by their programs; goes on where it was left
+	@$(VENV) -m tests.properties.fuzz_programs
 
 chaos-sim: .venv/.installed ## 100,000 schedules of the election, 10,000 of the cluster and 100,000 of servers of type ha in virtual time
 	@$(VENV) -m tests.properties.chaos_sim

@@ -12,7 +12,7 @@ import multiprocessing
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,14 @@ from rich.progress import track
 
 from tests.properties.mutated_apps import Defect, Hang, trial
 
-__all__ = ["main"]
+__all__ = ["Trial", "main", "options_of", "run"]
 
 Block = dict[str, Any]
+#: From a seed to what became of its app.
+Trial = Callable[[int], str]
 
 
-def run_block(seconds: float, block: tuple[int, int]) -> Block:
+def run_block(tried: Trial, block: tuple[int, int]) -> Block:
     """Try the apps of some seeds; return what became of them, and what went wrong."""
     first, count = block
     outcomes: Counter[str] = Counter()
@@ -34,7 +36,7 @@ def run_block(seconds: float, block: tuple[int, int]) -> Block:
     began = time.time()
     for seed in range(first, first + count):
         try:
-            outcomes[trial(seed, seconds)] += 1
+            outcomes[tried(seed)] += 1
         except (Defect, Hang) as error:
             outcomes[type(error).__name__.lower()] += 1
             wrong.append(str(error))
@@ -42,8 +44,15 @@ def run_block(seconds: float, block: tuple[int, int]) -> Block:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Try damaged apps."""
+    options = options_of(__doc__, 100_000, "out/fuzz.jsonl")
+    options.add_argument("--seconds", type=float, default=30.0, help="how long each step with an app may take")
+    given = options.parse_args(arguments)
+    return run(given, partial(trial, seconds=given.seconds))
+
+
+def run(options: argparse.Namespace, tried: Trial) -> int:
     """Run what is left of the seeds; the exit status is 1 where anything went wrong."""
-    options = _options(arguments)
     options.kept.parent.mkdir(parents=True, exist_ok=True)
     seeds = range(options.first, options.first + options.count, options.block)
     wanted = {first: min(options.block, options.first + options.count - first) for first in seeds}
@@ -51,7 +60,8 @@ def main(arguments: list[str] | None = None) -> int:
     left = [(first, count) for first, count in wanted.items() if first not in {one["first"] for one in done}]
     print(f"seeds {options.first} to {options.first + options.count - 1}; {len(done)} of {len(wanted)} blocks are done")
     with options.kept.open("a", encoding="utf-8") as kept:
-        for one in track(_results(options, left), "apps", total=len(left), disable=not sys.stderr.isatty()):
+        results = _results(options.processes, left, tried)
+        for one in track(results, "apps", total=len(left), disable=not sys.stderr.isatty()):
             kept.write(json.dumps(one) + "\n")
             kept.flush()
             done.append(one)
@@ -65,17 +75,15 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if outcomes["defect"] or outcomes["hang"] else 0
 
 
-def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+def options_of(description: str | None, count: int, kept: str) -> argparse.ArgumentParser:
+    """Return the options of a long run over `count` seeds, whose blocks are kept in a file."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--count", type=int, default=100_000, help="how many seeds")
+    parser.add_argument("--count", type=int, default=count, help="how many seeds")
     parser.add_argument("--block", type=int, default=200, help="seeds of a line in the file")
-    parser.add_argument("--seconds", type=float, default=30.0, help="how long each step with an app may take")
     parser.add_argument("--processes", type=int, default=2, help="0: in this process")
-    parser.add_argument(
-        "--kept", type=Path, default=Path("out/fuzz.jsonl"), help="what was done; delete it to begin anew"
-    )
-    return parser.parse_args(arguments)
+    parser.add_argument("--kept", type=Path, default=Path(kept), help="what was done; delete it to begin anew")
+    return parser
 
 
 def _known(kept: Path) -> list[Block]:
@@ -84,12 +92,12 @@ def _known(kept: Path) -> list[Block]:
     return [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
 
 
-def _results(options: argparse.Namespace, blocks: list[tuple[int, int]]) -> Iterator[Block]:
-    work = partial(run_block, options.seconds)
-    if options.processes == 0:
+def _results(processes: int, blocks: list[tuple[int, int]], tried: Trial) -> Iterator[Block]:
+    work = partial(run_block, tried)
+    if processes == 0:
         yield from map(work, blocks)
         return
-    with multiprocessing.get_context("spawn").Pool(options.processes, maxtasksperchild=20) as pool:
+    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=20) as pool:
         done: Iterable[Block] = pool.imap_unordered(work, blocks)
         yield from done
 
