@@ -16,16 +16,16 @@ from typing import Any
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.scope import Scope, pattern_elements
-from spdist.operators.base import Arrival, Row, Timer, VirtualClock
+from spdist.operators.base import Arrival, Row, Timer, Timers, VirtualClock
 from spdist.operators.expressions.expression import unsupported
 from spdist.operators.patterns.absence import AbsentLogicalState, AbsentState
 from spdist.operators.patterns.conditions import ConditionWriter
 from spdist.operators.patterns.groups import CountState, LogicalState
 from spdist.operators.patterns.index import IndexedState
 from spdist.operators.patterns.rests import PatternRests
-from spdist.operators.patterns.states import Condition, Partial, State
+from spdist.operators.patterns.states import ANYTHING, Condition, Partial, State
 
-__all__ = ["Automaton", "PatternPlan"]
+__all__ = ["Automaton", "PatternPlan", "PatternStates", "pattern_states"]
 
 Element = ast.StreamState | ast.AbsentState
 
@@ -55,7 +55,34 @@ class _Segment:
         return (self.last, self.last.partner) if isinstance(self.last, LogicalState) else (self.last,)
 
 
-class PatternPlan:
+class PatternShape:
+    """The elements of a pattern or sequence, without what they ask of events.
+
+    Parameters
+    ----------
+    input : PatternInput
+        The pattern or sequence.
+    scope : Scope
+        Its elements, in the order of the text.
+    """
+
+    def __init__(self, input: ast.PatternInput, scope: Scope) -> None:
+        self.input = input
+        self.scope = scope
+        self.strict = input.kind == "sequence"
+        self.elements: list[Element] = [element for element, _ in pattern_elements(input.element)]
+        self.slots = _slots(input.element)
+        self.size = len(self.elements)
+        self.stream_ids = [element.input.stream.id for element in self.elements]
+        #: By position, the other side of each side of an ``and`` or ``or``.
+        self.partners = _partners(input.element)
+
+    def condition(self, _position: int) -> Condition:
+        """Return the condition of an element."""
+        return ANYTHING
+
+
+class PatternPlan(PatternShape):
     """What is known of a pattern before any event comes.
 
     Parameters
@@ -71,27 +98,20 @@ class PatternPlan:
     """
 
     def __init__(self, title: str, input: ast.PatternInput, scope: Scope, catalog: Catalog) -> None:
+        super().__init__(input, scope)
         self.title = title
-        self.input = input
-        self.scope = scope
         self.catalog = catalog
-        self.strict = input.kind == "sequence"
-        self.elements: list[Element] = [element for element, _ in pattern_elements(input.element)]
-        self.slots = _slots(input.element)
-        self.size = len(self.elements)
-        self.stream_ids = [element.input.stream.id for element in self.elements]
         #: What makes the loop over a stream, by its id; see `spdist.operators.patterns.loops`.
         self.loops: dict[str, Callable[..., Any]] = {}
         self._conditions = self._written_conditions(title)
 
     def _written_conditions(self, title: str) -> list[Condition]:
         writer = ConditionWriter(title, self.scope, self.catalog, self.slots)
-        partners = _partners(self.input.element)
         counted = [counted for _, counted in pattern_elements(self.input.element)]
         for position, element in enumerate(self.elements):
-            plain = isinstance(element, ast.StreamState) and not counted[position] and position not in partners
+            plain = isinstance(element, ast.StreamState) and not counted[position] and position not in self.partners
             conditions = list(_filters(element.input))
-            writer.add(position, conditions, partners.get(position), plain and not self.strict)
+            writer.add(position, conditions, self.partners.get(position), plain and not self.strict)
         self.parts = writer.parts
         return writer.conditions(self.size)
 
@@ -102,7 +122,7 @@ class PatternPlan:
         matched: Callable[[Partial], None],
     ) -> Automaton:
         """Return the states of one partition key, or of the whole app; `matched` takes complete matches."""
-        return Automaton(self, _Builder(self, clock, timer, matched))
+        return Automaton(self, PatternStates(self, clock, timer, matched))
 
     def condition(self, position: int) -> Condition:
         """Return the condition of an element."""
@@ -118,12 +138,24 @@ def _filters(input: ast.SingleInput) -> Iterator[ast.Expression]:
         yield handler.condition
 
 
-class _Builder:
-    """Makes the states of one automaton; also what waiting states need from the app."""
+class PatternStates:
+    """The states of one automaton, as they hang together; also what waiting states need from the app.
+
+    Parameters
+    ----------
+    plan : PatternShape
+        The elements.
+    clock : VirtualClock
+        The app's clock.
+    timer : callable
+        Makes a timer for a state that waits.
+    matched : callable
+        Takes complete matches.
+    """
 
     def __init__(
         self,
-        plan: PatternPlan,
+        plan: PatternShape,
         clock: VirtualClock,
         timer: Callable[[Callable[[int], None]], Timer],
         matched: Callable[[Partial], None],
@@ -229,6 +261,13 @@ class _Builder:
         return _Segment(segments[0].first, segments[-1].last)
 
 
+def pattern_states(input: ast.PatternInput, scope: Scope) -> PatternStates:
+    """Return the states of a pattern as they hang together, which ask nothing of events and are never woken."""
+    clock = VirtualClock()
+    timers = Timers(clock)
+    return PatternStates(PatternShape(input, scope), clock, lambda wake: Timer(timers, (0, 0, 0), wake), lambda _: None)
+
+
 def _repeated_whole(parts: tuple[ast.StateElement, ...]) -> tuple[ast.StateElement, ...]:
     """Return the parts of a sequence as Siddhi's grammar reads them.
 
@@ -291,7 +330,7 @@ class Automaton:
     The partials that wait, each stored once however many states hold it; flags and wake-ups of the states.
     """
 
-    def __init__(self, plan: PatternPlan, builder: _Builder) -> None:
+    def __init__(self, plan: PatternPlan, builder: PatternStates) -> None:
         self.plan = plan
         self.states = builder.states
         self.units = builder.units
