@@ -13,6 +13,7 @@ from spdist.engine.island.island import Island
 from spdist.engine.island.runs import Around
 from spdist.engine.island.scripted import ScriptedIsland
 from spdist.engine.local.app import LocalApp
+from spdist.engine.local.home import BEFORE_ALL_TIME
 from spdist.engine.local.jumps import Jumps
 from spdist.engine.local.outside import outside_stores
 from spdist.engine.local.seen import answer_of, error_of
@@ -234,7 +235,8 @@ class HostedApp(LocalApp):
         """
         last = max(int(part.times[-1]) for part in parts.values())
         program = self.programmed
-        if program is not None and program.begins():
+        # The operators start the app, with its first event.
+        if program is not None and self._timers.next_due != BEFORE_ALL_TIME and program.begins():
             taken = program.reads(parts) and program.takes_until(last) and program.take(parts)
         else:
             takers = {self._home.junction(stream).at_once() for stream in parts}
