@@ -27,6 +27,7 @@ from spdist.program.partition_text import ComputedKeys
 from spdist.program.parts import NULL_TEXT, Block, Most, Origin, Program, QueryText, Whole, indent, ticks
 from spdist.program.patterns.sequence_text import SequenceWriter
 from spdist.program.patterns.shape import Matched
+from spdist.program.patterns.state_text import StateWriter, begins_waiting
 from spdist.program.patterns.text import PatternWriter
 from spdist.program.queries.output_text import OutputWriter
 from spdist.program.queries.query_text import QueryWriter
@@ -362,7 +363,10 @@ class Writer:
 
     def _new_key(self, keyed: Keyed, key: str) -> list[str]:
         """Return what begins with the first event of a key."""
-        return [line for read in keyed.queries for line in begins_ticking(self, QueryText(read, keyed), key)]
+        queries = [QueryText(read, keyed) for read in keyed.queries]
+        return [
+            line for query in queries for line in (*begins_ticking(self, query, key), *begins_waiting(self, query, key))
+        ]
 
     def _computed_partition(self, keyed: Keyed, block: Block) -> list[str]:
         """Return the blocks of a partition's queries, where keys are computed, or an event has several."""
@@ -377,6 +381,8 @@ class Writer:
 def _count(whole: Writer, query: QueryText, block: Block) -> None:
     """Count the places of rooms that a query may use for these events."""
     read = query.read
+    if isinstance(read, Matched) and read.states is not None:
+        return  # it asks for room
     whole.count(f"nodes {query.name}", block.most)
     # Partial matches, and what waits for its batch, have been counted before they are results.
     begun = block.most
@@ -405,6 +411,8 @@ def _query_writer(whole: Whole, query: QueryText, block: Block, key: str) -> Que
         return JoinWriter(whole, query, block, key)
     if not isinstance(query.read, Matched):
         return QueryWriter(whole, query, block, key)
+    if query.read.states is not None:
+        return StateWriter(whole, query, block, key)
     return (SequenceWriter if query.read.strict else PatternWriter)(whole, query, block, key)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from random import Random
 from typing import Any
+
+from tests.program.drawn_patterns import drawn_pattern
 
 STREAM = "define stream S (sym string, kind string, price double, rate float, volume int, total long, ok bool);"
 START_MS = 1_000_000
@@ -33,13 +34,13 @@ def drawn_app(random: Random) -> str:
     """Return the text of an app of one to four queries, which write the streams Out and Out2."""
     made = [STREAM]
     if random.random() < 0.4:
-        made += [_moved(random, "A"), _moved(random, "B"), _pattern(random, ("A", "B", "S"), "Out4")]
+        made += [_moved(random, "A"), _moved(random, "B"), _matched(random, ("A", "B", "S"), "Out4")]
     for number in range(random.randint(1, 2)):
         made.append(_chain(random, f"Q{number}", random.choice(("Out", "Out2"))))
     if random.random() < 0.4:
         queries = [drawn_query(random, "S", "#I", keyed=True), "from #I select * insert into Out3;"]
         if random.random() < 0.4:
-            queries.append(_pattern(random, ("S",), "Out5"))
+            queries.append(_matched(random, ("S",), "Out5"))
         made.append(f"partition with ({random.choice(_KEYS)} of S) begin {' '.join(queries)} end;")
     return "\n".join(made)
 
@@ -145,87 +146,10 @@ def _moved(random: Random, stream: str) -> str:
     return f"from S{filter}{window} select * insert {events}into {stream};"
 
 
-def _pattern(random: Random, streams: tuple[str, ...], target: str) -> str:
-    """Return a query over a pattern or sequence of one to three elements: events, also counted, pairs, absences."""
-    count = random.choice((1, 2, 2, 2, 3, 3, 3, 4))
-    strict = count > 1 and random.random() < 0.3
-    elements: list[str] = []
-    named: list[int] = []
-    several = random.choice((0.0, 0.0, 0.5))
-    within = random.choice(("", f" within {random.choice((1, 60, 700, 2000))} milliseconds"))
-    for number in range(1, count + 1):
-        element = _element(random, streams, named, several)
-        if named and not strict and random.random() < 0.35:
-            elements.append(f"not {element} for {random.choice((1, 40, 300, 900))} milliseconds")
-        elif not strict and random.random() < several / 2:
-            other = f"e{number + 10}={_element(random, streams, named, several)}"
-            event, absent = f"e{number}={element}", f"not {other.partition('=')[2]}"
-            pair = random.choice((f"{event} and {other}", f"{event} or {other}", f"{event} and {absent}"))
-            elements.append(random.choice((pair, f"{absent} and {event}")))
-            named += [number, *([number + 10] if other in elements[-1] else [])]
-        else:
-            own = f"e{number}[last].volume is null or volume != e{number}[{random.choice(('0', 'last'))}].volume"
-            may = not strict or 1 < number < count
-            counted = _count(random, number, count, strict) if may and random.random() < several else ""
-            own = f"[{own}]" if counted and random.random() < 0.3 else ""
-            elements.append(f"e{number}={element}{own}{counted}")
-            named.append(number)
-    count = len(elements)
-    first, last = (f"e{number}{_index(random, elements[number % 10 - 1])}" for number in (1, named[-1]))
-    repeated = random.choice((0, 1, 1, 1 if several or strict else random.randint(1, count)))
-    if within and (re.search(r"<(\d+):(?!\1>)", elements[0]) or " or e11=" in elements[0]):
-        repeated = 0  # another match may begin for each that is too old
-    if re.search("not .* and |and not ", elements[0]):
-        repeated = 0
-    mark = ", " if strict else " -> "
-    if repeated:
-        inside = mark.join(elements[:repeated])
-        elements[:repeated] = [f"every {inside}" if repeated == 1 else f"every ({inside})"]
-    items = [f"{first}.sym as a0", f"{last}.price as a1", f"{last}.volume + {first}.volume as a2", "count() as n"]
-    if random.random() < 0.3:
-        items.append(f"{last} is null as absent")
-    if random.random() < 0.3:
-        items.append(f"{random.choice(('sum', 'avg', 'stdDev'))}({last}.price) as s")
-    group = random.choice(("", "", f" group by {first}.sym", f" group by {last}.kind, {first}.total"))
-    having = random.choice(("", "", " having a1 > 0.0", f" having n < 5 and {first}.ok"))
-    own, behind = f"{target}{random.randrange(10**6)}", f"{group}{having}{_limited(random)}"
-    return f"from {mark.join(elements)}{within} select {', '.join(items)}{behind} insert into {own};"
-
-
-def _element(random: Random, streams: tuple[str, ...], named: list[int], several: float) -> str:
-    """Return a stream with conditions; fewer where matches want several events."""
-    asked = not several or random.random() < 0.4
-    conditions = [one for one in (_own(random), _earlier(random, named)) if one and asked]
-    return f"{random.choice(streams)}{''.join(f'[{one}]' for one in conditions)}"
-
-
-def _count(random: Random, number: int, count: int, strict: bool) -> str:
-    if strict and random.random() < 0.5:
-        return random.choice("+*?")
-    least = random.randint(0 if 1 < number < count else 1, 3)
-    return random.choice((f"<{least}:{least + random.randint(0, 2)}>", f"<{max(1, least)}>", f"<{least}:>"))
-
-
-def _index(random: Random, element: str) -> str:
-    """Return what says which event of a counted element is meant."""
-    counted = element.endswith((">", "+", "*", "?"))
-    return random.choice(("[0]", "[1]", "[last]", "[last - 1]")) if counted else ""
-
-
-def _own(random: Random) -> str:
-    return random.choice(("", "", "ok", "volume > 0", "kind == 'x'", "price > 0.5"))
-
-
-def _earlier(random: Random, named: list[int]) -> str:
-    """Return a condition that looks at an earlier event."""
-    if not named or random.random() < 0.4:
-        return ""
-    earlier = f"e{random.choice(named)}"
-    key = random.choice((f"sym == {earlier}.sym", f"{earlier}.total == total", f"ok == {earlier}.ok"))
-    bound = f"{random.choice(('price', 'volume'))} {random.choice(('<', '<=', '>', '>='))} {earlier}."
-    bound += bound.split()[0]
-    other = random.choice((f"price > {earlier}.price * 2", f"{earlier}.kind != kind or {earlier}.kind is null"))
-    return random.choice((key, bound, f"{key} and {bound}", f"{key} and {other}", other))
+def _matched(random: Random, streams: tuple[str, ...], target: str) -> str:
+    """Return a query over a pattern or sequence, which writes a stream of its own."""
+    made, own = drawn_pattern(random, streams), random.randrange(10**6)
+    return f"{made}{_limited(random)} insert into {target}{own};"
 
 
 def _aggregate(random: Random) -> str:

@@ -23,12 +23,14 @@ from spdist.engine.programs.state import (
     store_state,
 )
 from spdist.language.checking.checked import CheckedApp
-from spdist.operators.base import Arrival
+from spdist.operators.base import ALWAYS, Arrival, Row
 from spdist.operators.core.junction import Receiver, StreamPart
+from spdist.operators.patterns.rests import MOST_PARTIALS
 from spdist.program.expressions import NotTyped
 from spdist.program.machine.compiler import Compiled, Compiling, compile_after, is_available
 from spdist.program.mixed_shape import mixed_shape_of
 from spdist.program.parts import Program
+from spdist.program.patterns.shape import Matched
 from spdist.program.running.forgetting import forget_texts
 from spdist.program.running.mixed import MixedRunning
 from spdist.program.running.running import Running
@@ -76,6 +78,8 @@ class Programmed:
         self._behind: dict[str, list[Receiver]] = {}
         #: The time that the clock has come to, while timers that are due then have not fired.
         self._approached: int | None = None
+        #: How far the clock may go in one step, ms; behind that operators skip what absences wait for.
+        self._farthest = ALWAYS
         #: Due when the next timer of the program is: it has the only one that is set while it runs the app.
         self.timer = home.timer((-1, 1), self.advance)
 
@@ -105,6 +109,8 @@ class Programmed:
 
     def _written_for(self, shape: Shape) -> Program:
         self._shape = shape
+        waits = [query.shortest_wait for query in shape.queries if isinstance(query, Matched)]
+        self._farthest = min((wait * MOST_PARTIALS for wait in waits if wait is not None), default=ALWAYS)
         self._behind = _behind(shape, self._home, self._elements)
         if shape.is_mixed:
             read = {stream for element in shape.elements for stream in streams_of(element)}
@@ -156,6 +162,8 @@ class Programmed:
 
     def takes_until(self, last: int) -> bool:
         """Tell whether events may come until `last`, ms: no timer of operators is due, or the program fires it."""
+        if last - self._home.clock.now > self._farthest:
+            return False
         return self._operators is not None or not self._home.timers.is_due(last, self.timer)
 
     # Events.
@@ -187,6 +195,9 @@ class Programmed:
         if self._approached is not None and self._approached <= to_ms:
             self._approached = None
         running, clock = self._running, self._home.clock
+        if running is not None and to_ms - clock.now > self._farthest:
+            self.retire("the clock goes past so many waits of an absence that operators skip most of them")
+            return
         due = None if running is None else running.next_due
         if self._operators is not None:
             due = min((one for one in (due, self._home.timers.next_due) if one is not None), default=None)

@@ -34,9 +34,10 @@ class ElementWriter(QueryWriter):
         self._prefix = query.name
         self._at = self._key or "0"
         self._last = len(query.read.steps) - 1
-        opened = whole.arrays.declare(f"{query.name}_open", FLAG, query.instances, "1")
         #: Source of whether the first element waits for an event: 0, 1, or 2 where it does from the next event on.
-        self._open = f"{opened}[{self._at}]"
+        self._open = ""
+        if query.read.states is None:
+            self._open = f"{whole.arrays.declare(f'{query.name}_open', FLAG, query.instances, '1')}[{self._at}]"
         self._lists = PatternLists(whole, query, self._at, self._open)
         #: The name of how many matches a chunk has completed, where their results are made behind its last event.
         self._late = ""
@@ -163,14 +164,28 @@ class ElementWriter(QueryWriter):
             nodes, events = self._done()
             noted = [f"{nodes}[{self._late}] = d", f"{events}[{self._late}] = {self._event}"]
             return [*noted, f"{self._late} += 1", f"{self._prefix}_refs[d] += 1"]
-        groups, source, time = self._groups, self._block.source, due or self._timestamp
-        place = "0" if due else f"{source}[{self._event}]" if source else self._event
+        return self._put_out(results, due or self._timestamp, self._event, timed=bool(due))
+
+    def _put_out(self, results: MatchWriter, time: str, cause: str, timed: bool) -> list[str]:
+        """Return what puts the result for the match of node ``d`` into the buffers.
+
+        Parameters
+        ----------
+        results : MatchWriter
+            The buffers.
+        time, cause : str
+            Source of its timestamp, and of what is alike for the results of one chunk.
+        timed : bool
+            Whether no event has completed it.
+        """
+        groups, source = self._groups, self._block.source
+        place = "0" if timed else f"{source}[{self._event}]" if source else self._event
         event = Event(self._event_at, time, groups.number, place)
         enters = [
             *groups.enters(lambda: self._writer(self._event_at, time, groups.number)),
-            *results.of_match(event, self._event),
+            *results.of_match(event, cause),
         ]
-        if self._pattern.shares and self._pattern.within and not self._pattern.strict:
+        if self._pattern.shares and self._pattern.within and (self._pattern.states or not self._pattern.strict):
             # What was too old at one element, and is complete all the same, is an event that leaves.
             removes = groups.removes(self._event_at, time, groups.number) or ["pass"]
             test = f"if {self._prefix}_expired[d] != 0:"
@@ -183,7 +198,7 @@ class ElementWriter(QueryWriter):
 
     def _event_at(self, place: int) -> Value:
         """Return an attribute of any event of a complete match."""
-        own = self._pattern.step_of(place) == self._last and not self._pattern.steps[self._last].optional
+        own = self._pattern.step_of(place) == self._last and not self._pattern.may_lack(self._last)
         return self._attribute(place) if own else self._lists.kept(place)
 
     def _where(

@@ -35,7 +35,7 @@ class PatternLists(PatternNodes):
             if step.counted:
                 lines.append(f"{self.counted(n)} = 0")
         for place in range(len(self._pattern.types)):
-            if self._pattern.steps[self._pattern.step_of(place)].optional and self.wanted(place):
+            if self._pattern.may_lack(self._pattern.step_of(place)) and self.wanted(place):
                 lines.append(f"{self.kept_arrays(place)[1]}[d] = 1")
         return lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spdist.program.expressions import NUMBER
-from spdist.program.parts import Event, Most
+from spdist.program.parts import Event, Most, asked
 from spdist.program.patterns.shape import Matched
 from spdist.program.queries.result_text import ResultWriter
 
@@ -38,14 +38,16 @@ class MatchWriter(ResultWriter):
         pattern, found = self._read, self._attribute_of(place)
         assert isinstance(pattern, Matched)
         last = len(pattern.steps) - 1
-        if found is None or pattern.step_of(found) < last or pattern.steps[last].optional:
+        if found is None or pattern.step_of(found) < last or pattern.may_lack(last):
             return None
         return found - pattern.bases[last]
 
     @property
     def _most(self) -> Most:
-        # A first element with a list begins for two reasons: once, and when another match has gone on.
         assert isinstance(self._read, Matched)
+        if self._read.states is not None:
+            return Most({asked(self._query.name): 1})
+        # A first element with a list begins for two reasons: once, and when another match has gone on.
         begun = sum([self._block.most] * (1 + self._read.steps[0].optional), Most())
         return begun + Most({self._query.name: 1})
 

@@ -1,17 +1,20 @@
-"""Which patterns and sequences have a typed form: chains of events, counted ones and absences, `every` in front."""
+"""Which patterns and sequences there are, and whether their partial matches wait in lists, by keys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any
 
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Type
 from spdist.operators.expressions.finding import INDEXABLE, conjuncts
+from spdist.operators.patterns.absence import AbsentLogicalState, AbsentState
+from spdist.operators.patterns.groups import CountState, LogicalState
+from spdist.operators.patterns.pattern import PatternStates, pattern_states
+from spdist.operators.patterns.states import State
 from spdist.program.expressions import NotTyped
 
 __all__ = ["Bound", "Key", "Matched", "Step", "matched"]
@@ -128,6 +131,9 @@ class Matched:
         How many elements `every` stands in front of.
     within : int
         How long after its first event a match may be complete, ms; 0: for ever.
+    states : PatternStates, optional
+        Where matches go on as those of the operators do, one after the other: how these states hang together. None
+        where they wait in lists.
     """
 
     number: int
@@ -137,6 +143,7 @@ class Matched:
     strict: bool
     repeated: int
     within: int
+    states: PatternStates | None = field(default=None, compare=False)
     #: The other events of counted elements that have places: element, whether counted from the last one, and index.
     others: list[tuple[int, bool, int]] = field(default_factory=list, compare=False)
 
@@ -156,7 +163,11 @@ class Matched:
     @property
     def shares(self) -> bool:
         """Whether a partial match may wait at several elements."""
-        return any(step.optional for step in self.steps)
+        return self.states is not None or any(step.optional for step in self.steps)
+
+    def may_lack(self, n: int) -> bool:
+        """Tell whether a match may have no event of an element, or not yet when that of another one is tested."""
+        return self.states is not None or self.steps[n].optional
 
     @property
     def order(self) -> list[int]:
@@ -187,13 +198,23 @@ class Matched:
 
     @property
     def waits(self) -> bool:
-        """Whether matches are complete when time has passed, and not when an event comes."""
-        return self.steps[-1].waiting is not None
+        """Whether matches are complete also when time has passed, and not only when an event comes."""
+        return self.states is not None or self.steps[-1].waiting is not None
 
     @property
     def absences(self) -> list[int]:
         """The elements that wait for an event not to come."""
-        return [n for n, step in enumerate(self.steps) if step.waiting is not None]
+        waiting = [n for n, step in enumerate(self.steps) if step.waiting is not None]
+        if self.states is None:
+            return waiting
+        made = [state.slot for state in self.states.waiting]
+        return sorted(waiting, key=lambda n: made.index(self.steps[n].slot))
+
+    @property
+    def shortest_wait(self) -> int | None:
+        """The shortest wait that may follow one of its own kind while no event comes, ms; None where none may."""
+        found = [] if self.states is None else [self.steps[n].waiting for n in self.absences]
+        return min(filter(None, found), default=None)
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -272,26 +293,22 @@ def matched(checked: CheckedQuery, given: ast.PatternInput, number: int) -> Matc
     Raises
     ------
     NotTyped
-        It is not a chain of single events, or `every` stands further back.
+        Something in it has no typed form.
     """
-    chain = given.element.elements if isinstance(given.element, ast.ChainState) else (given.element,)
-    first, strict = chain[0], given.kind == "sequence"
-    repeated = 0
-    if isinstance(first, ast.EveryState):
-        inside = first.element.elements if isinstance(first.element, ast.ChainState) else (first.element,)
-        repeated, chain = len(inside), (*inside, *chain[1:])
-    if strict and repeated > 1:
-        raise NotTyped("a sequence that repeats several elements", first.span)
     if (checked.query.output.events or "current") != "current":
         raise NotTyped("events that leave a pattern", checked.query.span)
-    scope = checked.scope
-    bases = tuple(accumulate((len(source.schema) for source in scope.sources), initial=0))
-    steps = _steps(chain, scope, bases, strict)
-    within = 0 if given.within is None else given.within.milliseconds
-    if given.within is not None and within <= 0:
+    if given.within is not None and given.within.milliseconds <= 0:
         raise NotTyped("a pattern within no time", given.span)
-    _bounded(steps, repeated, within, strict, given)
-    pattern = Matched(number, checked, steps, bases, strict, repeated, within)
+    scope, strict = checked.scope, given.kind == "sequence"
+    bases = tuple(accumulate((len(source.schema) for source in scope.sources), initial=0))
+    shape = pattern_states(given, scope)
+    in_lists = _wait_in_lists(shape.states, strict)
+    if not in_lists:
+        _copied(shape.states, given)
+    steps = tuple(_step(shape, n, bases, keyed=in_lists and not strict) for n in range(shape.plan.size))
+    within = 0 if given.within is None else given.within.milliseconds
+    states = None if in_lists else shape
+    pattern = Matched(number, checked, steps, bases, strict, _repeated(shape.states), within, states)
     for item in checked.query.select.items:
         for node in item.expression.walk():
             if isinstance(node, ast.Variable):
@@ -299,89 +316,83 @@ def matched(checked: CheckedQuery, given: ast.PatternInput, number: int) -> Matc
     return pattern
 
 
-def _bounded(steps: Sequence[Step], repeated: int, within: int, strict: bool, given: ast.PatternInput) -> None:
-    """Look at elements that several events match, or one of two.
+def _repeated(states: Sequence[State]) -> int:
+    """Return how many elements `every` in front repeats."""
+    ends = [state for state in states if state.every is not None]
+    return 1 if ends and all(state.is_start for state in ends) else max((state.slot + 1 for state in ends), default=0)
+
+
+def _wait_in_lists(states: Sequence[State], strict: bool) -> bool:
+    """Tell whether partial matches can wait in lists, by keys: no more of them begin than events come."""
+    first, last, repeated = states[0], states[-1], _repeated(states)
+    starts = [state for state in states if state.is_start]
+    counted = [state for state in (first, last) if isinstance(state, CountState)]
+    pairs = [state for state in states if isinstance(state, LogicalState)]
+    absences = [state for state in pairs if isinstance(state, AbsentLogicalState)]
+    several = bool(pairs) or any(isinstance(state, CountState) for state in states)
+    anew = repeated and first.within is not None
+    return not (
+        any(state.every is not None and not state.every.is_start for state in states)
+        or any(isinstance(state, AbsentState) and (state.is_start or strict) for state in states)
+        or any(one.waiting is not None or not one.needs_both or one.partner in absences for one in absences)
+        or (strict and (pairs or counted or repeated > 1))
+        or any(state.least == 0 for state in counted)
+        or (repeated > 1 and several)
+        # One that is too old begins anew, also where another one has begun.
+        or (anew and isinstance(first, CountState) and first.least != first.most)
+        or (anew and isinstance(first, LogicalState) and not first.needs_both)
+        or (repeated and any(state in absences for state in starts))
+    )
+
+
+def _copied(states: Sequence[State], given: ast.PatternInput) -> None:
+    """Look at what becomes of counted elements where an attempt is repeated.
 
     Raises
     ------
     NotTyped
-        There is no bound for what becomes of one.
+        Attempts would share the events of an element that still collects, or wait for no time.
     """
-    first, last = steps[0], steps[-1]
-    again = repeated and within
-    for what, found in (
-        ("a counted element in front or at the end of a sequence", strict and (first.counted or last.counted)),
-        ("'and' or 'or' in a sequence", strict and any(step.partner is not None for step in steps)),
-        ("a counted element that may have no event, in front or at the end", not (first.least and last.least)),
-        ("a count, 'and' or 'or' among several that are repeated", repeated > 1 and any(s.optional for s in steps)),
-        # One that is too old begins anew, also where another one has begun.
-        ("a repeated element of an open number within a time", again and first.least != first.most),
-        ("an absence in a repeated 'and' in front", repeated and (first.absent or steps[first.partner or 0].absent)),
-        ("a repeated 'or' within a time", again and first.partner is not None and not first.both),
-    ):
-        if found:
-            raise NotTyped(what, given.span)
+    for repeated in {id(state.every): state.every for state in states if state.every is not None}.values():
+        own = next(state for state in states if state is repeated)
+        waits = isinstance(own, AbsentState | AbsentLogicalState) or (isinstance(own, CountState) and not own.least)
+        before = any(isinstance(state, CountState) for state in states[: own.slot])
+        behind = isinstance(own, AbsentLogicalState) and any(isinstance(state, CountState) for state in states)
+        if (before and (waits or own.within is not None)) or (behind and own.within is not None):
+            raise NotTyped("a repetition of what a counted element still collects for", given.span)
+    for state in states:
+        if isinstance(state, AbsentState | AbsentLogicalState) and state.waiting is not None and state.waiting <= 0:
+            raise NotTyped("an absence for no time", given.span)
 
 
-def _steps(chain: Sequence[ast.StateElement], scope: Scope, bases: tuple[int, ...], strict: bool) -> tuple[Step, ...]:
-    """Return the elements of a chain, of ``and`` and ``or`` both sides."""
-    steps: list[Step] = []
-    for element in chain:
-        n = len(steps)
-        if not isinstance(element, ast.LogicalState):
-            steps.append(replace(_step(element, scope.of_element(n), n, bases, strict), slot=n))
-            continue
-        absent = [isinstance(side, ast.AbsentState) for side in (element.left, element.right)]
-        waits = any(isinstance(side, ast.AbsentState) and side.waiting for side in (element.left, element.right))
-        if waits or all(absent) or (any(absent) and element.op == "or"):
-            raise NotTyped("an absence for a time in 'and' or 'or'", element.span)
-        # The second side is first, and an absence is never that.
-        slots = (n, n + 1) if absent[1] else (n + 1, n)
-        for at, other, side in ((n, n + 1, element.left), (n + 1, n, element.right)):
-            step = _step(side, scope.of_element(at, other), at, bases, strict, other)
-            both, slot = element.op == "and", slots[at - n]
-            steps.append(replace(step, slot=slot, partner=other, both=both, absent=absent[at - n]))
-    return tuple(steps)
-
-
-def _step(
-    element: ast.StateElement,
-    scope: Scope,
-    position: int,
-    bases: tuple[int, ...],
-    strict: bool,
-    partner: int | None = None,
-) -> Step:
-    waiting = None
-    if isinstance(element, ast.AbsentState) and element.waiting is not None and position and not strict:
-        waiting = element.waiting.milliseconds
-    counted, least = isinstance(element, ast.CountState), 1
-    most: int | None = 1
-    if isinstance(element, ast.CountState):
-        least, most, element = element.min, element.max, element.element
-    if not isinstance(element, ast.StreamState | ast.AbsentState) or (
-        isinstance(element, ast.AbsentState) and not waiting and partner is None
-    ):
-        where = "a sequence" if strict else "a pattern" if position else "front of a pattern"
-        names: dict[Any, str] = {
-            ast.AbsentState: "an absence",
-            ast.EveryState: "'every' further back",
-        }
-        raise NotTyped(f"{names.get(type(element), 'parentheses')} in {where}", element.span)
+def _step(shape: PatternStates, position: int, bases: tuple[int, ...], keyed: bool) -> Step:
+    plan, scope = shape.plan, shape.plan.scope
+    element, slot, partner = plan.elements[position], plan.slots[position], plan.partners.get(position)
+    state, own = shape.states[slot], scope.of_element(position, partner)
     parts = [part for condition in _conditions(element.input) for part in conjuncts(condition)]
-    alone = tuple(part for part in parts if _is_own(part, scope, position))
+    alone = tuple(part for part in parts if _is_own(part, own, position))
     rest = [part for part in parts if part not in alone]
     key = None
-    for part in () if strict else tuple(rest):
-        pair = _pair(part, ("==",), scope, position, INDEXABLE, partner)
+    for part in tuple(rest) if keyed else ():
+        pair = _pair(part, ("==",), own, position, INDEXABLE, partner)
         if pair is not None:
-            _, own, earlier = pair
-            key = Key(bases[position] + own.attribute, bases[earlier.source] + earlier.attribute)
+            _, arriving, earlier = pair
+            key = Key(bases[position] + arriving.attribute, bases[earlier.source] + earlier.attribute)
             rest.remove(part)
             break
-    found = (_pair(part, tuple(_MIRRORED), scope, position, _NUMBERS, partner) for part in rest)
+    found = (_pair(part, tuple(_MIRRORED), own, position, _NUMBERS, partner) for part in rest)
     bound = next((_bound(*pair, bases) for pair in found if pair is not None), None)
-    return Step(scope.sources[position].stream_id, scope, alone, tuple(rest), key, bound, waiting, counted, least, most)
+    step = Step(scope.sources[position].stream_id, own, alone, tuple(rest), key, bound, slot=slot)
+    match state:
+        case CountState():
+            return replace(step, counted=True, least=state.least, most=state.most)
+        case AbsentState():
+            return replace(step, waiting=state.waiting)
+        case LogicalState():
+            absent = isinstance(state, AbsentLogicalState)
+            waiting = state.waiting if isinstance(state, AbsentLogicalState) else None
+            return replace(step, partner=partner, both=state.needs_both, absent=absent, waiting=waiting)
+    return step
 
 
 def _conditions(given: ast.SingleInput) -> Iterator[ast.Expression]:

@@ -81,6 +81,9 @@ class Rooms:
             for query in program.parts
         }
         self._pools |= {f"{query.name}_l": [f"{query.name}_l_free"] for query in program.queries if query.holds_back}
+        self._pools |= {
+            name.removesuffix("_free"): [name] for name in program.arrays.free_lists if name.endswith("_c_free")
+        }
         self._pairs = {
             query.name: [f"{a.prefix}_d_meta" for a in query.aggregates if a.form.pairs] for query in program.queries
         }

@@ -1,9 +1,7 @@
 """The partial matches of a program as those of the operators, and back.
 
 The state is what `spdist.operators.patterns.pattern.Automaton.snapshot` returns: all partial matches, and for each
-element which of them wait there, which have arrived, and its flags. Of an event only the attributes are there that are
-still read, and of a counted element only the events that are; the timestamp of an event behind the first one is that of
-the latest.
+element which of them wait there, which have arrived, and its flags.
 """
 
 from __future__ import annotations
@@ -13,22 +11,21 @@ from itertools import pairwise
 from typing import Any
 
 import numpy
-import pyarrow as pa
 
-from spdist.mapping.read_rows import ARROW
 from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched, Step
 from spdist.program.running.running import Running
+from spdist.program.states.partials import Partial, load_nodes, stored_rows
+from spdist.program.states.pattern_cells import fresh_cells, load_cells, stored_cells
 from spdist.program.states.window import load_dues, stored_dues
 
 __all__ = ["fresh_pattern", "held_events", "load_pattern", "stored_patterns"]
 
-#: Of an event: its timestamp and its row.
-_Slot = tuple[int, tuple[Any, ...]]
-
 
 def fresh_pattern(pattern: Matched) -> Any:
     """Return the state of a pattern that has seen nothing and has not begun."""
+    if pattern.states is not None:
+        return fresh_cells(pattern)
     return [[[], []], [[[], [], _flags(pattern.steps[n], (0, []))] for n in pattern.order]]
 
 
@@ -48,7 +45,10 @@ def load_pattern(running: Running, query: QueryText, states: Sequence[tuple[int,
     """
     pattern = query.read
     assert isinstance(pattern, Matched)
-    found: list[_Partial] = []
+    if pattern.states is not None:
+        load_cells(running, query, states)
+        return
+    found: list[Partial] = []
     linked: list[tuple[int, int, bool]] = []
     for number, ((lists, rows), places) in states:
         waiting, arrived, flags = places[0]
@@ -72,65 +72,16 @@ def load_pattern(running: Running, query: QueryText, states: Sequence[tuple[int,
                 for place in those:
                     if place not in nodes:
                         nodes[place] = len(found)
-                        found.append(_Partial(number, lists, *rows[place]))
+                        found.append(Partial(number, lists, *rows[place]))
                     found[nodes[place]].places += 1
                     linked.append((nodes[place], n, waits))
     if found:
-        _load_nodes(running, query, pattern, found)
+        load_nodes(running, query, pattern, found)
         for node, n, waits in linked:
             _link(running, query, pattern, node, found[node], n, waits)
 
 
-class _Partial:
-    """A partial match: the key's number, at how many places it waits, and its events; of a counted element a list."""
-
-    __slots__ = ("expired", "number", "places", "slots", "timestamp")
-
-    def __init__(self, number: int, lists: Sequence[Any], timestamp: int, expired: bool, slots: Sequence[Any]) -> None:
-        self.number = number
-        self.timestamp = timestamp
-        self.expired = expired
-        self.slots: list[Any] = [lists[held] if isinstance(held, int) else held for held in slots]
-        self.places = 0
-
-    def event(self, slot: int, index: int) -> _Slot | None:
-        """Return an event of an element, given its index, from the end where that is negative; None where none is."""
-        held = self.slots[slot]
-        if isinstance(held, list):
-            held = held[index] if -len(held) <= index < len(held) else None
-        found: _Slot | None = held
-        return found
-
-
-def _load_nodes(running: Running, query: QueryText, pattern: Matched, found: Sequence[_Partial]) -> None:
-    prefix, total = query.name, len(found)
-    running.reserve(f"nodes {prefix}", total)
-    arrays = running.arrays
-    arrays[f"{prefix}_free"][:] = (-1, total)
-    arrays[f"{prefix}_ts"][:total] = [one.timestamp for one in found]
-    for n in pattern.starts:
-        firsts = [one.event(pattern.steps[n].slot, 0) for one in found]
-        if f"{prefix}_first{n or ''}" in arrays:
-            arrays[f"{prefix}_first{n or ''}"][:total] = [0 if first is None else first[0] for first in firsts]
-    if pattern.shares:
-        for node, one in enumerate(found):
-            arrays[f"{prefix}_refs"][node] = one.places
-            arrays[f"{prefix}_expired"][node] = one.expired
-            arrays[f"{prefix}_bits"][node] = sum(1 << n for n, held in enumerate(one.slots) if held is not None)
-    for n, step in enumerate(pattern.steps):
-        if step.counted:
-            arrays[f"{prefix}_count{n}"][:total] = [len(one.slots[step.slot] or ()) for one in found]
-    for place, type in enumerate(pattern.types):
-        name = f"{prefix}_p_{place}"
-        if name in arrays:
-            element, index, attribute = pattern.named(place)
-            events = [one.event(pattern.steps[element].slot, index) for one in found]
-            column = pa.array([None if event is None else event[1][attribute] for event in events], ARROW[type])
-            arrays[name][:total] = running.numbers(column, type)
-            arrays[f"{name}_n"][:total] = column.is_null().to_numpy(zero_copy_only=False)
-
-
-def _link(running: Running, query: QueryText, pattern: Matched, node: int, one: _Partial, n: int, waits: bool) -> None:
+def _link(running: Running, query: QueryText, pattern: Matched, node: int, one: Partial, n: int, waits: bool) -> None:
     """Put a node into the lists of an element where it belongs."""
     prefix, arrays, kernels = query.name, running.arrays, running.compiled.kernels
     number = n if pattern.shares else ""
@@ -180,6 +131,8 @@ def stored_patterns(running: Running, query: QueryText, count: int) -> list[Any]
     """Return the states of a pattern: of so many keys of its partition, by number; or one."""
     pattern = query.read
     assert isinstance(pattern, Matched)
+    if pattern.states is not None:
+        return stored_cells(running, query, count)
     states = [fresh_pattern(pattern) for _ in range(count)]
     opened = running.arrays.get(f"{query.name}_open")
     known: list[dict[int, int]] = [{} for _ in range(count)]
@@ -200,7 +153,7 @@ def stored_patterns(running: Running, query: QueryText, count: int) -> list[Any]
                 (lists, table), places = states[number]
                 fresh = [node for node in nodes[begin:end].tolist() if node not in known[number]]
                 known[number] |= {node: len(table) + place for place, node in enumerate(fresh)}
-                table += _rows(running, query, pattern, n, numpy.array(fresh, numpy.int64), lists)
+                table += stored_rows(running, query, pattern, n, numpy.array(fresh, numpy.int64), lists)
                 places[pattern.steps[n].slot][kind] += [known[number][node] for node in nodes[begin:end].tolist()]
     return states
 
@@ -215,7 +168,7 @@ def held_events(running: Running, query: QueryText) -> int:
     pattern = query.read
     assert isinstance(pattern, Matched)
     held, seen = 0, set[int]()
-    for n in pattern.listed:
+    for n in pattern.listed if pattern.states is None else ():
         for _, name in _kinds(pattern):
             heads = running.arrays.get(f"{query.name}_{name}{n}")
             if heads is None:
@@ -225,6 +178,8 @@ def held_events(running: Running, query: QueryText) -> int:
                 held += sum(step.waiting is None for step in pattern.steps[:n]) * len(nodes)
             seen |= set(nodes.tolist()) if pattern.shares else set()
     nodes = numpy.array(sorted(seen), numpy.int64)
+    if pattern.states is not None:
+        nodes = numpy.flatnonzero(running.arrays[f"{query.name}_refs"][: int(running.arrays[f"{query.name}_free"][1])])
     for n, step in enumerate(pattern.steps if pattern.shares else ()):
         if step.counted:
             held += int(running.arrays[f"{query.name}_count{n}"][nodes].sum())
@@ -247,73 +202,3 @@ def _nodes(
     links = numpy.full(len(arrays[f"{prefix}_next"]), -1) if pattern.strict else arrays[following]
     running.compiled.kernels.walk(heads, links, count, order, ends)
     return order[: ends[count]], ends.tolist()
-
-
-def _rows(running: Running, query: QueryText, pattern: Matched, n: int, nodes: Any, lists: list[Any]) -> list[Any]:
-    """Return partial matches of an element; the events of counted elements are put into `lists`."""
-    arrays, prefix = running.arrays, query.name
-    if not len(nodes):
-        return []
-    times = arrays[f"{prefix}_ts"][nodes].tolist()
-    slots: list[list[Any]] = []
-    for element in pattern.order:
-        step = pattern.steps[element]
-        if step.waiting is not None or (not pattern.shares and element >= n):
-            slots.append([None] * len(nodes))
-        elif step.counted:
-            slots.append(_chains(running, query, pattern, element, nodes, lists))
-        else:
-            events = _events(running, query, pattern, element, nodes, pattern.bases[element])
-            there = arrays[f"{prefix}_bits"][nodes] >> step.slot & 1 if pattern.shares else numpy.ones(len(nodes))
-            slots.append([event if one else None for event, one in zip(events, there.tolist(), strict=True)])
-    expired = arrays[f"{prefix}_expired"][nodes] != 0 if pattern.shares else numpy.zeros(len(nodes), bool)
-    return [[time, gone, list(row)] for time, gone, *row in zip(times, expired.tolist(), *slots, strict=True)]
-
-
-def _chains(
-    running: Running, query: QueryText, pattern: Matched, element: int, nodes: Any, lists: list[Any]
-) -> list[int | None]:
-    """Return where in `lists` the events of a counted element are; of those that are not read all is null."""
-    counts = running.arrays[f"{query.name}_count{element}"][nodes].tolist()
-    first = running.arrays[f"{query.name}_first"][nodes].tolist()
-    indexes = [(False, 0)] + [(from_last, index) for one, from_last, index in pattern.others if one == element]
-    known = {}
-    for from_last, index in ((True, 0), *indexes):
-        place = pattern.known_place(element, from_last, index)
-        if place is not None:
-            known[-1 - index if from_last else index] = _events(running, query, pattern, element, nodes, place)
-    nothing = (None,) * pattern.width(element)
-    found: list[int | None] = []
-    for node, count in enumerate(counts):
-        if not count:
-            found.append(None)
-            continue
-        time = known[-1][node][0]
-        chain = [(time, nothing)] * count
-        for index, events in known.items():
-            if -count <= index < count:
-                # An event may have several indexes, each with the attributes that are read by it.
-                known_so = zip(chain[index][1], events[node][1], strict=True)
-                chain[index] = time, tuple(b if a is None else a for a, b in known_so)
-        if element == 0:
-            chain[0] = first[node], chain[0][1]
-        found.append(len(lists))
-        lists.append(chain)
-    return found
-
-
-def _events(running: Running, query: QueryText, pattern: Matched, element: int, nodes: Any, base: int) -> list[_Slot]:
-    """Return the events of an element in partial matches, whose attributes have places from `base` on."""
-    arrays, prefix = running.arrays, query.name
-    columns: list[list[Any]] = []
-    for place in range(base, base + pattern.width(element)):
-        name = f"{prefix}_p_{place}"
-        known = name in arrays
-        columns.append(
-            running.column(arrays[name][nodes], arrays[f"{name}_n"][nodes], pattern.types[place]).to_pylist()
-            if known
-            else [None] * len(nodes)
-        )
-    first = f"{prefix}_first{element or ''}"
-    times = arrays[first if element in pattern.starts and first in arrays else f"{prefix}_ts"][nodes].tolist()
-    return list(zip(times, zip(*columns, strict=True), strict=True))

@@ -1,0 +1,438 @@
+"""The block of a pattern whose partial matches go on from state to state, as those of the operators do.
+
+So are those whose number has no bound in the events of a call: absences in front, repetitions further back, and what
+begins anew when it is too old; and sequences with more than single events between their ends. The loop asks for room
+before each event, each partial match and each wake-up (`spdist.program.demand_text`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spdist.language import ast
+from spdist.operators.patterns.absence import AbsentLogicalState, AbsentState
+from spdist.operators.patterns.groups import CountState, LogicalState
+from spdist.operators.patterns.states import State
+from spdist.program.expressions import FLAG, NUMBER
+from spdist.program.joins.demand_text import Demand
+from spdist.program.parts import Block, Most, QueryText, Whole, asked, indent
+from spdist.program.patterns.cells import PatternCells
+from spdist.program.patterns.element_text import ElementWriter
+from spdist.program.patterns.match_text import MatchWriter
+from spdist.program.patterns.nodes import when
+from spdist.program.patterns.shape import Matched
+
+__all__ = ["StateWriter", "begins_waiting"]
+
+
+class StateWriter(ElementWriter):
+    """Writes the block of a pattern, for the events of one stream that it reads; the node of a partial match is ``d``.
+
+    Parameters
+    ----------
+    whole, query, block, key
+        As for `QueryWriter`.
+    """
+
+    def __init__(self, whole: Whole, query: QueryText, block: Block, key: str) -> None:
+        super().__init__(whole, query, block, key)
+        assert self._pattern.states is not None
+        self._states = self._pattern.states.states
+        self._units = self._pattern.states.units
+        self._waiting = self._pattern.states.waiting
+        self._cells = self._lists = PatternCells(whole, query, self._at)
+        self._demand = Demand(whole.arrays, query.name)
+        self._output: MatchWriter | None = None
+        #: Source of what is alike for the results that one state gives for one event.
+        self._cause = ""
+
+    def lines(self) -> list[str]:
+        """Return the block, with those of its readers."""
+        self._counts()
+        streams = {
+            state.slot: self._pattern.steps[n].stream
+            for state, n in zip(self._states, self._pattern.order, strict=True)
+        }
+        reading = [state for state in self._states if streams[state.slot] == self._block.stream]
+        alone = len(reading) == 1
+        results = None
+        # What an earlier state leads to counts only where the last one that reads this stream completes the pattern.
+        if (alone or reading[-1].is_last) and any(map(_completes, reading)):
+            results = self._output = self._matches(by_event=not alone)
+        # Where one state alone reads the stream, results come behind the last event of a chunk.
+        self._late = self._whole.arrays.declare(f"{self._prefix}_done", NUMBER, "1", "-1") if alone and results else ""
+        body = [*self._asks(4 * len(self._states)), *self._prepared(reading)]
+        for place, state in enumerate(reversed(reading)):
+            self._cause = f"{self._event} * {len(reading)} + {place}"
+            body += self._offered(state)
+        if self._block.guard:
+            body = [f"if not ({self._block.guard.format(self._event)}):", "    continue", *body]
+        loop = [f"for {self._event} in range({self._block.begin}, {self._block.end}):", *indent(body)]
+        if results is None:
+            return loop
+        return results.hands_over([*loop, *(self._done_late() if alone else [])])
+
+    def expires(self) -> list[str]:
+        """Return nothing: what is too old goes with the next event."""
+        return []
+
+    def timers(self) -> list[list[str]]:
+        """Return, for each absence, what is done when the wait of a key is over."""
+        return [self._woken(self._states[self._pattern.steps[n].slot], n) for n in self._pattern.absences]
+
+    def begins(self) -> list[str]:
+        """Return what begins with the first event of a key: an attempt in the first state, and its wait."""
+        ready = f"{self._whole.arrays.declare(f'{self._prefix}_ready', FLAG, self._query.instances)}[{self._at}]"
+        lines = [line for state in self._states for line in self._cells.starts(state)]
+        lines += [line for state in self._waiting for line in self._cells.begins_waiting(state)]
+        lines = [f"{ready} = 1", "d = -1", *self._asks(4 * len(self._states)), *lines]
+        return [f"if {ready} == 0:", "    for _ in range(1):", *indent(indent(lines))]
+
+    def _counts(self) -> None:
+        """Take note of how much room there must be for what is asked for."""
+        name = self._query.name
+        one = Most({asked(name): 1})
+        for room in (*(f"{kind} {name}" for kind in ("nodes", "dues", "groups", "pairs")), "timers"):
+            self._whole.count(room, one)
+        self._whole.count(f"nodes {name}_c", one + one)
+
+    def _asks(self, units: int) -> list[str]:
+        """Return what asks for room for so many partial matches more, each with two cells, a wake-up and a result."""
+        count = self._output.count if self._output is not None and self._output.wanted else "0"
+        return self._demand.asks(str(units), count, ["break"])
+
+    def _matches(self, by_event: bool) -> MatchWriter:
+        given = self._whole, self._query, self._block, self._key, self._groups, self._writer
+        return MatchWriter(*given, by_event=by_event)
+
+    # Matches.
+
+    def _shown(self, state: State) -> list[str]:
+        """Return what puts the match out where a state has completed it."""
+        if not (state.watched.is_last or isinstance(state.watched, AbsentState)):
+            return []
+        said = self._cells.said(state.watched)
+        shown: list[str] = []
+        if self._output is not None and _completes(state):
+            shown = self._noted() if self._late else self._matched(self._cause, timed=False)
+        return [f"if {said} != 0:", f"    {said} = 0", *indent(shown)]
+
+    def _matched(self, cause: str, timed: bool) -> list[str]:
+        assert self._output is not None
+        return self._put_out(self._output, f"{self._prefix}_ts[d]", cause, timed)
+
+    def _noted(self) -> list[str]:
+        """Return what notes the match as one that is put out behind the last event of the chunk."""
+        last = self._whole.arrays.declare(f"{self._prefix}_done_last", NUMBER, "1", "-1")
+        events = self._whole.arrays.declare(f"{self._prefix}_done_at", NUMBER, f"nodes {self._query.name}_c")
+        return [
+            f"cell_joins({self._late}, {last}, 0, {self._cells.cells}, d)",
+            f"{events}[{last}[0]] = {self._event}",
+        ]
+
+    def _done_late(self) -> list[str]:
+        """Return what puts out the matches that the events of a chunk have completed."""
+        cell, first, events = self._whole.name(), f"{self._late}[0]", f"{self._prefix}_done_at"
+        body = [
+            f"d, {self._event} = {self._cells.of}[{cell}], {events}[{cell}]",
+            *self._matched("0", timed=False),
+        ]
+        loop = [f"while {cell} >= 0:", *indent([*body, f"{cell} = {self._cells.after}[{cell}]"])]
+        return [f"{cell} = {first}", *loop, f"cells_go({self._late}, 0, {self._cells.all})"]
+
+    # Events.
+
+    def _prepared(self, reading: list[State]) -> list[str]:
+        """Return what drops what is too old, and lets new attempts join, before an event is offered."""
+        expiring = [state for state in self._states if state.expires]
+        lines = [line for state in expiring for line in self._cells.expires(state, self._timestamp)]
+        if self._pattern.strict:
+            lines += [line for state in reversed(self._units) for line in self._cells.resets(state)]
+        updated = self._units if self._pattern.strict else reading
+        return ["d = -1", *lines, *(line for state in updated for line in self._cells.updates(state))]
+
+    def _offered(self, state: State) -> list[str]:
+        """Return what offers the event to those who wait at a state."""
+        match state:
+            case AbsentLogicalState():
+                return when([self._cells.active(state)], self._offered_each(state, self._unwanted(state)))
+            case LogicalState():
+                return self._offered_each(state, self._paired(state))
+            case CountState():
+                return self._offered_each(state, self._counted(state))
+            case AbsentState():
+                return when([self._cells.active(state)], self._offered_each(state, self._single(state)))
+        return self._offered_each(state, self._single(state))
+
+    def _offered_each(self, state: State, body: list[str]) -> list[str]:
+        """Return what is done with all who wait at a state, who stay where ``stays`` is true then."""
+        cell, behind, head, at = self._whole.name(), self._whole.name(), self._cells.order(state.slot)[0], self._at
+        step = self._pattern.steps[self._cells.elements[state.slot]]
+        wanted, idle = self._whole.name(), list[str]()
+        if type(state) is State and not state.strict and step.alone:
+            # Where the event cannot fit anybody, all stay.
+            said = f"{self._cells.said(state.watched)} != 0" if state.watched.is_last else "False"
+            idle = [f"{wanted} = {said}", *self._fitting(state, wanted, step.alone)]
+        lines = [
+            f"{cell} = {head}[{at}]",
+            f"{head}[{at}] = -1",
+            f"while {cell} >= 0:",
+            f"    {behind}, d = {self._cells.after}[{cell}], {self._cells.of}[{cell}]",
+            *indent(self._asks(2 * len(self._states) + 2)),
+            *indent(body),
+            "    if stays:",
+            f"        cell_stays({self._cells.waiting(state)}, {self._cells.after}, {cell})",
+            "    else:",
+            f"        {self._cells.gone(cell)}",
+            f"    {cell} = {behind}",
+        ]
+        return [*idle, *when([wanted], lines)] if idle else lines
+
+    def _fitting(self, state: State, name: str, conditions: Sequence[ast.Expression] | None = None) -> list[str]:
+        """Return what sets a name to true where the event meets the conditions of a state, or some of them."""
+        n = self._cells.elements[state.slot]
+        step = self._pattern.steps[n]
+        return self._where((*step.alone, *step.rest) if conditions is None else conditions, n, [f"{name} = True"])
+
+    def _stored(self, state: State) -> list[str]:
+        """Return what puts the event into the slot of a state."""
+        n = self._cells.elements[state.slot]
+        stores = [] if isinstance(state, AbsentState | AbsentLogicalState) else self._stores(self._pattern.bases[n], n)
+        return [*stores, *self._cells.filled(state, self._timestamp)]
+
+    def _single(self, state: State) -> list[str]:
+        """Return what is done with the match that waits for one event, or for it not to come."""
+        cells, ends = self._cells, state.strict and not isinstance(state, AbsentState)
+        moved = cells.moves(state, self._timestamp)
+        if isinstance(state, AbsentState):
+            again = cells.repeats(state) if state.is_start and state.every is state else []
+            waits = cells.waits(state, self._timestamp)
+            moved = [f"{self._prefix}_ts[d] = {self._timestamp}", f"{cells.said(state)} = 1", *again, *waits]
+        unfit = [*cells.cleared(state), *([] if ends else ["stays = True"])]
+        unfit += cells.tells(state) if state.strict else []
+        return [
+            "stays = fits = False",
+            *self._fitting(state, "fits"),
+            *when(["fits"], [*self._stored(state), *moved]),
+            *self._shown(state),
+            *when(["not fits"], unfit),
+        ]
+
+    def _counted(self, state: CountState) -> list[str]:
+        """Return what is done with the match that collects events."""
+        cells, n, prefix = self._cells, self._cells.elements[state.slot], self._prefix
+        count = cells.counted(n)
+        following = [one.slot for one in self._states[state.following]]
+        over = f"{prefix}_bits[d] & {sum(1 << slot for slot in following)} == 0" if following else "True"
+        lines = [
+            *self._shifted(n, count),
+            *when([f"{count} == 0"], cells.filled(state, self._timestamp)),
+            f"{count} += 1",
+            f"{prefix}_ts[d] = {self._timestamp}",
+        ]
+        if state.strict:
+            if state.next is not None:
+                lines += when([f"{count} >= {state.least}"], cells.adds(state.next))
+            most = [] if state.most is None else [f"{count} != {state.most}"]
+            lines += when(most, cells.adds(state))
+        else:
+            leaves = ["leaves = True"] if state.is_last else []
+            lines += when([f"{count} == {state.least}"], [*cells.leads(state), *leaves])
+        if state.most is not None:
+            lines.append(f"leaves = leaves or ({count} >= {state.least} and {count} == {state.most})")
+        body = [
+            *self._fitting(state, "fits"),
+            *when(["fits"], lines),
+            *self._shown(state),
+            f"stays = not leaves{' and fits' if state.strict else ''}",
+        ]
+        return ["stays = fits = leaves = False", *when([over], body)]
+
+    def _paired(self, state: LogicalState) -> list[str]:
+        """Return what is done with the match that waits for one side of ``and`` or ``or``."""
+        cells, partner = self._cells, state.partner
+        told = [f"{cells.said(partner)} = 1"] if partner.is_last and state.watched is partner else []
+        moved = [*cells.moves(state, self._timestamp), *told]
+        came = moved if not state.needs_both else [*self._passes(partner), *when(["passes"], moved)]
+        body = [
+            *self._fitting(state, "fits"),
+            *when(["fits"], [*self._stored(state), *came]),
+            *self._shown(state),
+            *when(["not fits"], [*cells.cleared(state), *([] if state.strict else ["stays = True"])]),
+        ]
+        tests = [] if state.needs_both else [f"not ({cells.has(partner)})"]
+        return ["stays = fits = False", *when(tests, body)]
+
+    def _passes(self, side: LogicalState) -> list[str]:
+        """Return what tells whether the other side lets the match go on."""
+        cells = self._cells
+        if not isinstance(side, AbsentLogicalState):
+            return [f"passes = {cells.has(side)}"]
+        came = cells.deadline(cells.elements[side.slot])
+        if side.strict and side.every is None:
+            has = cells.has(side) if side.waiting is not None else f"not ({cells.has(side)})"
+            return [f"passes = {came} <= 0 and ({has})"]
+        if side.waiting is not None:
+            return [f"passes = {cells.has(side)}"]
+        if side.every is None:
+            return [f"passes = not ({cells.has(side)})"]
+        return [f"passes = {came} <= 0", "if not passes:", *indent([f"{came} = 0", *cells.starts(side)])]
+
+    def _unwanted(self, state: AbsentLogicalState) -> list[str]:
+        """Return what is done with the match that waits for an event not to come, next to another side."""
+        cells, prefix, partner = self._cells, self._prefix, state.partner
+        since, bit = cells.since(state), 1 << state.slot
+        came = [f"{cells.said(state)} = 1", f"{cells.deadline(cells.elements[state.slot])} = {self._timestamp}"]
+        if not (state.waiting is not None or (state.strict and state.needs_both and state.every is not None)):
+            came += [f"{prefix}_bits[d] |= {bit}", f"{since} = {self._timestamp}"]
+        leaving = [f"{cells.said(state.watched)} = 0", "leaves = True"]
+        if state.strict:
+            other = self._whole.name()
+            found = f"cell_of({cells.waiting(partner)}, {cells.of}, {cells.after}, d)"
+            leaving += [f"{other} = {found}", f"if {other} >= 0:", f"    {cells.gone(other)}"]
+        body = [
+            *self._fitting(state, "fits"),
+            *when(["fits"], came),
+            *when([f"{cells.said(state.watched)} != 0"], leaving),
+            f"stays = not leaves{' and fits' if state.strict else ''}",
+        ]
+        tests = [] if state.needs_both else [f"not ({cells.has(partner)})"]
+        return ["stays = fits = leaves = False", *when(tests, body)]
+
+    # Wake-ups.
+
+    def _woken(self, state: State, n: int) -> list[str]:
+        """Return what is done when the wait of an absence is over."""
+        self._output = self._matches(by_event=False) if state.is_last else None
+        self._late = ""
+        assert isinstance(state, AbsentState | AbsentLogicalState)
+        lines = self._woken_alone(state) if isinstance(state, AbsentState) else self._woken_side(state)
+        body = ["d = -1", *self._asks(4 * len(self._states)), *lines]
+        body = ["for _ in range(1):", *indent(when([self._cells.active(state)], body))]
+        return self._cells.timers[n].wakes(body if self._output is None else self._output.hands_over(body))
+
+    def _each(self, state: State, body: list[str]) -> tuple[list[str], str]:
+        """Return what is done with all who wait at a state, and the name of the list of those who go on then.
+
+        They stay where ``stays`` is true, and go on where ``over`` is.
+        """
+        cell, behind, head, at = self._whole.name(), self._whole.name(), self._cells.order(state.slot)[0], self._at
+        going = self._whole.arrays.declare(f"{self._prefix}_going", NUMBER, "1", "-1")
+        gone = self._whole.arrays.declare(f"{self._prefix}_gone", NUMBER, "1", "-1")
+        lines = [
+            f"{cell} = {head}[{at}]",
+            f"{head}[{at}] = -1",
+            f"while {cell} >= 0:",
+            f"    {behind}, d = {self._cells.after}[{cell}], {self._cells.of}[{cell}]",
+            *indent(self._asks(2 * len(self._states) + 2)),
+            "    stays = over = False",
+            *indent(body),
+            "    if stays:",
+            f"        cell_stays({self._cells.waiting(state)}, {self._cells.after}, {cell})",
+            "    elif over:",
+            f"        cell_stays({going}, {gone}, 0, {self._cells.after}, {cell})",
+            "    else:",
+            f"        {self._cells.gone(cell)}",
+            f"    {cell} = {behind}",
+        ]
+        return lines, going
+
+    def _sends(self, state: AbsentState | AbsentLogicalState, going: str) -> list[str]:
+        """Return what lets all go on whose wait is over."""
+        cell, cells = self._whole.name(), self._cells
+        lines = [f"{self._prefix}_ts[d] = due"]
+        lines += self._matched("0", timed=True) if state.is_last and self._output is not None else []
+        lines += cells.adds(state.next) if state.next is not None else []
+        if state.every is not None:
+            lines += cells.repeats(state.every)
+        elif state.is_start:
+            lines.append(f"{cells.active(state)} = 0")
+            if isinstance(state, AbsentLogicalState) and not state.needs_both:
+                lines += [f"{cells.active(state.partner)} = 0"] * isinstance(state.partner, AbsentLogicalState)
+        body = [f"d = {cells.of}[{cell}]", *self._asks(2 * len(self._states) + 2), *lines, *cells.tells(state)]
+        loop = [f"while {cell} >= 0:", *indent([*body, f"{cell} = {cells.after}[{cell}]"])]
+        return [f"{cell} = {going}[0]", *loop, f"cells_go({going}, 0, {cells.all})"]
+
+    def _admits(self, state: State, makes: bool, tests: list[str]) -> list[str]:
+        """Return what lets those who arrived join; a state that `makes` attempts does where none is there."""
+        cells, nobody = self._cells, (self._cells.nobody_comes(state), self._cells.nobody_waits(state))
+        lines = when([*nobody, *tests], cells.made(state, self._whole.name())) if makes else []
+        if state.strict:
+            lines += [f"{'el' * bool(lines)}if not ({cells.nobody_comes(state)}):", *indent(cells.resets(state))]
+        return [*lines, *cells.updates(state)]
+
+    def _woken_alone(self, state: AbsentState) -> list[str]:
+        cells, prefix, waiting = self._cells, self._prefix, state.waiting
+        until, anew = cells.deadline(cells.elements[state.slot]), state.within_every
+        once = [f"{until} <= 0"] if state.strict and state.every is None else []
+        wait = f"due >= ({until} if {prefix}_ts[d] == -1 else {prefix}_ts[d] + {waiting})"
+        body = [f"over = {wait}", "stays = not over"]
+        if state.within is not None:
+            again = anew is not None and state.every is not None and state.every is not state
+            fallen = cells.repeats(state.every) if again and state.every is not None else ["pass"]
+            body = [f"if {cells.too_old('due')}:", *indent(fallen), "else:", *indent(body)]
+        over, going = self._each(state, body)
+        some = self._whole.name()
+        return [
+            *self._admits(state, state.is_start, once),
+            *over,
+            *(cells.updates(anew) if anew is not None else []),
+            f"{some} = {going}[0] >= 0",
+            *self._sends(state, going),
+            f"if now > due + {waiting}:",
+            f"    {until} = now + {waiting}",
+            f"if not {some} and {until} < due:",
+            *indent(cells.waits(state, "due")),
+        ]
+
+    def _woken_side(self, state: AbsentLogicalState) -> list[str]:
+        cells, prefix, waiting, partner = self._cells, self._prefix, state.waiting, state.partner
+        came, since, some, fell = cells.deadline(cells.elements[state.slot]), cells.since(state), self._whole.name(), ""
+        absent = [f"{prefix}_bits[d] |= {1 << state.slot}", f"{since} = -1"]
+        both = [f"if {cells.has(partner)}:", "    over = True", "else:", *indent(absent)]
+        either = [f"if not ({cells.has(partner)}):", *indent([*absent, "over = True"])]
+        body = [
+            f"if due < ({since} if {cells.has(state)} else {prefix}_ts[d]) + {waiting}:",
+            "    stays = True",
+            "else:",
+            *indent(both if state.needs_both else either),
+        ]
+        nodes, anew, repeated = f"{prefix}_refs, {prefix}_free, {prefix}_next", state.within_every, list[str]()
+        if state.within is not None:
+            fell = self._whole.name()
+            falls = [f"if {fell} >= 0:", f"    node_goes({fell}, {nodes})", f"{fell} = d", f"{prefix}_refs[d] += 1"]
+            body = [
+                f"if {cells.too_old('due')}:",
+                *indent(falls if anew is not None else ["pass"]),
+                "else:",
+                *indent(body),
+            ]
+            if anew is not None:
+                again = [f"d = {fell}", *cells.repeats(anew), *cells.updates(anew), f"node_goes(d, {nodes})"]
+                repeated = when([f"{fell} >= 0"], again)
+        over, going = self._each(state, body)
+        lines = [
+            *([f"{fell} = -1"] if repeated else []),
+            *self._admits(state, state.is_start and state.strict, []),
+            *over,
+            *repeated,
+            f"{some} = {going}[0] >= 0",
+            *self._sends(state, going),
+            f"{came} = 0",
+        ]
+        asks = cells.timers[cells.elements[state.slot]].asks(f"({came} if {came} != 0 else now) + {waiting}")
+        again = [asks] if state.every is not None else when([f"not {some}"], [asks]) if state.is_start else []
+        return [f"{some} = False", f"if due >= {came} + {waiting}:", *indent(lines), *again]
+
+
+def _completes(state: State) -> bool:
+    """Tell whether matches may be complete when an event is offered to a state: absences show none then."""
+    return state.watched.is_last and not isinstance(state, AbsentState | AbsentLogicalState)
+
+
+def begins_waiting(whole: Whole, query: QueryText, key: str) -> list[str]:
+    """Return what lets a pattern begin with the key of a partition that is new."""
+    pattern = query.read
+    if not isinstance(pattern, Matched) or pattern.states is None:
+        return []
+    return StateWriter(whole, query, Block("", "", pattern.types, "", "", "", (), ""), key).begins()

@@ -1,0 +1,148 @@
+"""Partial matches of a program as those of the operators, and back: timestamps, events, and values that are read.
+
+Of an event only the attributes are there that are still read, and of a counted element only the events that are; the
+timestamp of an event behind the first one is that of the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+import pyarrow as pa
+
+from spdist.mapping.read_rows import ARROW
+from spdist.operators.patterns.absence import ABSENT
+from spdist.program.parts import QueryText
+from spdist.program.patterns.shape import Matched
+from spdist.program.running.running import Running
+
+__all__ = ["Partial", "load_nodes", "stored_rows"]
+
+#: Of an event: its timestamp and its row.
+_Slot = tuple[int, tuple[Any, ...]]
+
+
+class Partial:
+    """A partial match: the key's number, at how many places it waits, and its events; of a counted element a list."""
+
+    __slots__ = ("expired", "number", "places", "slots", "timestamp")
+
+    def __init__(self, number: int, lists: Sequence[Any], timestamp: int, expired: bool, slots: Sequence[Any]) -> None:
+        self.number = number
+        self.timestamp = timestamp
+        self.expired = expired
+        self.slots: list[Any] = [lists[held] if isinstance(held, int) else held for held in slots]
+        self.places = 0
+
+    def event(self, slot: int, index: int) -> _Slot | None:
+        """Return an event of an element, given its index, from the end where that is negative; None where none is."""
+        held = self.slots[slot]
+        if isinstance(held, list):
+            held = held[index] if -len(held) <= index < len(held) else None
+        found: _Slot | None = held
+        return found
+
+
+def load_nodes(running: Running, query: QueryText, pattern: Matched, found: Sequence[Partial]) -> None:
+    """Let partial matches be the nodes of a pattern, from number 0 on."""
+    prefix, total = query.name, len(found)
+    running.reserve(f"nodes {prefix}", total)
+    arrays = running.arrays
+    arrays[f"{prefix}_free"][:] = (-1, total)
+    arrays[f"{prefix}_ts"][:total] = [one.timestamp for one in found]
+    for n, step in enumerate(pattern.steps):
+        if f"{prefix}_first{n or ''}" in arrays:
+            firsts = [one.event(step.slot, 0) for one in found]
+            arrays[f"{prefix}_first{n or ''}"][:total] = [0 if first is None else first[0] for first in firsts]
+    if pattern.shares:
+        for node, one in enumerate(found):
+            arrays[f"{prefix}_refs"][node] = one.places
+            arrays[f"{prefix}_expired"][node] = one.expired
+            arrays[f"{prefix}_bits"][node] = sum(1 << n for n, held in enumerate(one.slots) if held is not None)
+    for n, step in enumerate(pattern.steps):
+        if step.counted:
+            arrays[f"{prefix}_count{n}"][:total] = [len(one.slots[step.slot] or ()) for one in found]
+    for place, type in enumerate(pattern.types):
+        name = f"{prefix}_p_{place}"
+        if name in arrays:
+            element, index, attribute = pattern.named(place)
+            events = [one.event(pattern.steps[element].slot, index) for one in found]
+            column = pa.array([None if event is None else event[1][attribute] for event in events], ARROW[type])
+            arrays[name][:total] = running.numbers(column, type)
+            arrays[f"{name}_n"][:total] = column.is_null().to_numpy(zero_copy_only=False)
+
+
+def stored_rows(
+    running: Running, query: QueryText, pattern: Matched, n: int, nodes: Any, lists: list[Any]
+) -> list[Any]:
+    """Return partial matches that wait at element `n`; the events of counted elements are put into `lists`."""
+    arrays, prefix = running.arrays, query.name
+    if not len(nodes):
+        return []
+    times = arrays[f"{prefix}_ts"][nodes].tolist()
+    slots: list[list[Any]] = []
+    for element in pattern.order:
+        step = pattern.steps[element]
+        if pattern.states is None and (step.waiting is not None or (not pattern.shares and element >= n)):
+            slots.append([None] * len(nodes))
+        elif step.counted:
+            slots.append(_chains(running, query, pattern, element, nodes, lists))
+        else:
+            events = _events(running, query, pattern, element, nodes, pattern.bases[element])
+            there = arrays[f"{prefix}_bits"][nodes] >> step.slot & 1 if pattern.shares else numpy.ones(len(nodes))
+            events = [ABSENT if step.absent and event[0] == ABSENT[0] else event for event in events]
+            slots.append([event if one else None for event, one in zip(events, there.tolist(), strict=True)])
+    expired = arrays[f"{prefix}_expired"][nodes] != 0 if pattern.shares else numpy.zeros(len(nodes), bool)
+    return [[time, gone, list(row)] for time, gone, *row in zip(times, expired.tolist(), *slots, strict=True)]
+
+
+def _chains(
+    running: Running, query: QueryText, pattern: Matched, element: int, nodes: Any, lists: list[Any]
+) -> list[int | None]:
+    """Return where in `lists` the events of a counted element are; of those that are not read all is null."""
+    counts = running.arrays[f"{query.name}_count{element}"][nodes].tolist()
+    first = running.arrays[f"{query.name}_first"][nodes].tolist()
+    indexes = [(False, 0)] + [(from_last, index) for one, from_last, index in pattern.others if one == element]
+    known = {}
+    for from_last, index in ((True, 0), *indexes):
+        place = pattern.known_place(element, from_last, index)
+        if place is not None:
+            known[-1 - index if from_last else index] = _events(running, query, pattern, element, nodes, place)
+    nothing = (None,) * pattern.width(element)
+    found: list[int | None] = []
+    for node, count in enumerate(counts):
+        if not count:
+            found.append(None)
+            continue
+        time = known[-1][node][0]
+        chain = [(time, nothing)] * count
+        for index, events in known.items():
+            if -count <= index < count:
+                # An event may have several indexes, each with the attributes that are read by it.
+                known_so = zip(chain[index][1], events[node][1], strict=True)
+                chain[index] = time, tuple(b if a is None else a for a, b in known_so)
+        if element == 0:
+            chain[0] = first[node], chain[0][1]
+        found.append(len(lists))
+        lists.append(chain)
+    return found
+
+
+def _events(running: Running, query: QueryText, pattern: Matched, element: int, nodes: Any, base: int) -> list[_Slot]:
+    """Return the events of an element in partial matches, whose attributes have places from `base` on."""
+    arrays, prefix = running.arrays, query.name
+    columns: list[list[Any]] = []
+    for place in range(base, base + pattern.width(element)):
+        name = f"{prefix}_p_{place}"
+        known = name in arrays
+        columns.append(
+            running.column(arrays[name][nodes], arrays[f"{name}_n"][nodes], pattern.types[place]).to_pylist()
+            if known
+            else [None] * len(nodes)
+        )
+    first = f"{prefix}_first{element or ''}"
+    timed = element in pattern.starts or pattern.steps[element].absent
+    times = arrays[first if timed and first in arrays else f"{prefix}_ts"][nodes].tolist()
+    return list(zip(times, zip(*columns, strict=True), strict=True))

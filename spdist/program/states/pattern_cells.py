@@ -1,0 +1,127 @@
+"""The partial matches of a pattern that go on from state to state as the operators' do: to and from those.
+
+The state is what `spdist.operators.patterns.pattern.Automaton.snapshot` returns, and each list of a state is one here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy
+
+from spdist.operators.patterns.absence import AbsentLogicalState, AbsentState
+from spdist.operators.patterns.groups import CountState
+from spdist.operators.patterns.states import State
+from spdist.program.parts import QueryText
+from spdist.program.patterns.shape import Matched
+from spdist.program.running.running import Running
+from spdist.program.states.partials import Partial, load_nodes, stored_rows
+from spdist.program.states.window import load_dues, stored_dues
+
+__all__ = ["fresh_cells", "load_cells", "stored_cells"]
+
+
+def fresh_cells(pattern: Matched) -> Any:
+    """Return the state of a pattern that has seen nothing and has not begun."""
+    return [[[], []], [[[], [], _fresh_flags(state)] for state in _states(pattern)]]
+
+
+def _states(pattern: Matched) -> list[State]:
+    assert pattern.states is not None
+    return pattern.states.states
+
+
+def _fresh_flags(state: State) -> list[Any]:
+    if isinstance(state, AbsentState | AbsentLogicalState):
+        return [False, False, True, True, 0, []]
+    return [False, False, *([False] if isinstance(state, CountState) else [])]
+
+
+def _flags(running: Running, query: QueryText, state: State) -> Iterator[tuple[int, Any]]:
+    """Yield the arrays of the flags of a state, each with its place among these."""
+    names = [(0, f"begun{state.slot}"), (1, f"said{state.slot}")]
+    if isinstance(state, CountState):
+        names.append((2, f"over{state.slot}"))
+    if isinstance(state, AbsentState | AbsentLogicalState):
+        assert isinstance(query.read, Matched)
+        names += [(2, f"active{state.slot}"), (4, f"until{query.read.order[state.slot]}")]
+    for place, name in names:
+        array = running.arrays.get(f"{query.name}_{name}")
+        if array is not None:
+            yield place, array
+
+
+def load_cells(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
+    """Take over the partial matches: of each key of the partition, by number; or of the app, of number 0."""
+    pattern = query.read
+    assert isinstance(pattern, Matched)
+    absences, found = [pattern.steps[n].slot for n in pattern.absences], list[Partial]()
+    linked: list[tuple[str, str, int, int]] = []
+    for number, ((lists, rows), places) in states:
+        if f"{query.name}_ready" in running.arrays:
+            running.arrays[f"{query.name}_ready"][number] = 1
+        nodes: dict[int, int] = {}
+        for state, (waiting, arrived, flags) in zip(_states(pattern), places, strict=True):
+            for place, array in _flags(running, query, state):
+                array[number] = flags[place]
+            if state.slot in absences:
+                load_dues(running, query, number, flags[5], absences.index(state.slot))
+            n = state.slot
+            for first, last, those in (("head", "tail", waiting), ("new", "newest", arrived)):
+                for one in those:
+                    if one not in nodes:
+                        nodes[one] = len(found)
+                        found.append(Partial(number, lists, *rows[one]))
+                    found[nodes[one]].places += 1
+                    linked.append((f"{query.name}_{first}{n}", f"{query.name}_{last}{n}", number, nodes[one]))
+    if not found:
+        return
+    load_nodes(running, query, pattern, found)
+    running.reserve(f"nodes {query.name}_c", len(linked))
+    arrays, prefix, kernels = running.arrays, query.name, running.compiled.kernels
+    for cell, (first, last, number, node) in enumerate(linked):
+        arrays[f"{prefix}_c_of"][cell] = node
+        kernels.cell_stays(arrays[first], arrays[last], number, arrays[f"{prefix}_c_next"], cell)
+    arrays[f"{prefix}_c_free"][:] = (-1, len(linked))
+
+
+def stored_cells(running: Running, query: QueryText, count: int) -> list[Any]:
+    """Return the states of a pattern: of so many keys of its partition, by number; or one."""
+    pattern = query.read
+    assert isinstance(pattern, Matched)
+    states = [fresh_cells(pattern) for _ in range(count)]
+    absences = [pattern.steps[n].slot for n in pattern.absences]
+    known: list[dict[int, int]] = [{} for _ in range(count)]
+    for state in _states(pattern):
+        for place, array in _flags(running, query, state):
+            for number in range(count):
+                value = int(array[number])
+                states[number][1][state.slot][2][place] = value if place == 4 else bool(value)
+        if state.slot in absences:
+            for number in range(count):
+                dues = stored_dues(running, query, number, absences.index(state.slot))
+                states[number][1][state.slot][2][5] = dues
+        for kind, name in enumerate(("head", "new")):
+            nodes, ends = _nodes(running, query, f"{query.name}_{name}{state.slot}", count)
+            for number, (begin, end) in enumerate(pairwise(ends)):
+                (lists, table), places = states[number]
+                own = nodes[begin:end].tolist()
+                fresh = list(dict.fromkeys(node for node in own if node not in known[number]))
+                known[number] |= {node: len(table) + place for place, node in enumerate(fresh)}
+                table += stored_rows(
+                    running, query, pattern, len(pattern.steps), numpy.array(fresh, numpy.int64), lists
+                )
+                places[state.slot][kind] += [known[number][node] for node in own]
+    return states
+
+
+def _nodes(running: Running, query: QueryText, name: str, count: int) -> tuple[Any, list[int]]:
+    """Return the nodes of so many lists, one list after the other, and where each begins and ends."""
+    arrays, prefix = running.arrays, query.name
+    order = numpy.empty(int(arrays[f"{prefix}_c_free"][1]), numpy.int64)
+    ends = numpy.zeros(count + 1, numpy.int64)
+    if name in arrays:
+        running.compiled.kernels.walk(arrays[name], arrays[f"{prefix}_c_next"], count, order, ends)
+    return arrays[f"{prefix}_c_of"][order[: ends[count]]], ends.tolist()

@@ -1,0 +1,110 @@
+"""Patterns and sequences of any shape: their program does what the operators do, and keeps the same state."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy
+import pytest
+
+from spdist.operators.core.junction import StreamPart
+from spdist.program.expressions import NotTyped
+from spdist.program.machine.compiler import interpreted
+from spdist.program.shape import shape_of
+from spdist.program.text import written
+from tests.program.drawn_apps import START_MS, STREAM
+from tests.program.drawn_patterns import drawn_states
+from tests.program.interpreted_programs import programs
+from tests.program.test_program_laws import Watched, alike, checked_app
+
+# Executed by Python, whole numbers are numpy's, which warn where they wrap as they should.
+pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
+
+_A, _B = "not S[volume > 0] for 60 milliseconds", "e2=S[sym == e1.sym or ok]"
+_SHAPES = {
+    "absence in front": "every not S[volume > 0] for 300 milliseconds -> e1=S[ok] select e1.sym, e1.price",
+    "absence once": "not S[volume > 4] for 60 milliseconds -> e1=S -> e2=S select e1.sym, e2.price",
+    "nothing but an absence": f"every {_A} select 7 as n, count() as m",
+    "every further back": f"e1=S -> every {_B} -> e3=S select e1.sym as a, e2.sym as b, e3.volume",
+    "every further back within": f"every e1=S -> every {_B} within 700 milliseconds select e1.sym as a, e2.sym as b",
+    "count at the end": "every e1=S, e2=S[ok]* select e1.sym as a, e2[0].sym as b",
+    "count in front": "every e1=S[ok]+, e2=S select e1[0].sym as a, e1[last].price, e2.sym as b, count() as n",
+    "none in front": "e1=S[volume > 5]*, e2=S select e1[0].sym as a, e2.sym as b",
+    "open count within": "every e1=S<2:4> within 500 milliseconds select e1[0].sym, e1[last].volume",
+    "or within": "every (e1=S[ok] or e2=S[volume > 0]) -> e3=S within 500 milliseconds select e1.sym as a, e2.sym as b",
+    "pair in a sequence": "every e1=S, e2=S[ok] and e3=S[volume > 0] select e1.sym as a, e2.sym as b, e3.volume",
+    "absence in a sequence": "every e1=S, not S[ok] for 60 milliseconds select e1.sym",
+    "absence and": f"every e1=S -> {_A} and e2=S[ok] select e1.sym as a, e2.sym as b",
+    "absence or": f"every e1=S -> {_A} or e2=S[ok] select e1.sym as a, e2.sym as b",
+    "two absences": f"every ({_A} and not S[ok] for 1 milliseconds) -> e1=S select e1.sym",
+    "absence and, repeated": "every (not S[ok] and e1=S[volume > 0]) -> e2=S select e1.volume as v, e2.sym",
+    "several repeated": "every (e1=S -> e2=S[ok]<1:3>) -> e3=S[volume > 0] select e1.sym as a, e2[last].sym as b",
+}
+
+
+@pytest.mark.parametrize("shape", _SHAPES)
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_pattern_of_one_shape_does_the_same_with_its_program(shape: str, keyed: bool) -> None:
+    query = f"from {_SHAPES[shape]} insert into Out;"
+    app = checked_app(f"{STREAM} partition with (kind of S) begin {query} end;" if keyed else f"{STREAM} {query}")
+    assert sum(alike(app, Random(seed), interpreted, steps=10) for seed in range(3)) > 0
+
+
+_EMPTY = (None, None, None, None, 5, None, None)
+
+
+@pytest.mark.parametrize("limit", ["", " output last every 100 milliseconds"])
+def test_a_program_that_is_there_waits_for_the_start_of_the_app(limit: str) -> None:
+    text = f"{STREAM} from every not S for 70 milliseconds select 7 as n{limit} insert into Out;"
+    found = []
+    for there in (False, True):
+        with programs(there):
+            app = Watched(checked_app(text))
+            app.app.compiles()
+            for at in (0, 1):
+                app.app.deliver_parts({"S": _part_of(START_MS + at)})
+            app.app.advance(START_MS + 900)
+            assert app.app.programmed is not None
+            assert app.app.programmed.active is there
+            found.append(app.chunks)
+    assert found[0] == found[1]
+    assert len(found[0]) > 4
+
+
+def _part_of(time: int) -> StreamPart:
+    return StreamPart(numpy.array([time]), numpy.array([0]), [_EMPTY])
+
+
+def test_where_the_clock_goes_past_too_many_waits_the_operators_go_on() -> None:
+    text = f"{STREAM} from every not S for 1 milliseconds -> e1=S select e1.volume insert into Out;"
+    app = Watched(checked_app(text), interpreted)
+    app.app.start(START_MS)
+    app.begin()
+    app.chunk([(START_MS + 5, _EMPTY)], START_MS + 5)
+    assert app.app.programmed is not None
+    assert app.app.programmed.active
+    app.app.programmed.advance(START_MS + 10**10)
+    assert not app.app.programmed.active
+    assert "skip" in app.app.programmed.reason
+    assert [len(chunk) for _, chunk in app.chunks] == [5]
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_a_drawn_pattern_does_the_same_with_its_program(group: int) -> None:
+    compared = 0
+    for seed in range(20 * group, 20 * group + 20):
+        random = Random(seed)
+        query = drawn_states(random, ("A", "B", "S"))
+        moved = "from S[ok] select * insert into A; from S[volume > 0] select * insert into B;"
+        text = f"{STREAM}\n{moved}\n{query} insert into Out;"
+        checked = checked_app(text)
+        try:
+            written(shape_of(checked), ("Out",))
+        except NotTyped as why:
+            assert why.reason == "a repetition of what a counted element still collects for", text
+            continue
+        try:
+            compared += alike(checked, random, interpreted, steps=8) > 0
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}\n{text}") from error
+    assert compared > 4
