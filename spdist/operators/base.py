@@ -96,35 +96,6 @@ class WindowSetting:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowCell:
-    """A window as some values of the list ``cell`` that has all of a partition's key (`operators.partitions.cells`).
-
-    In all texts ``{0}``, ``{1}``… stand for the places of these values, ``{first}`` for the place behind them, where
-    the window may put what it holds, and ``{number}`` for that of the key's number. A cell that is to be woken is put
-    into the heap ``waiting`` as ``(due, number, cell)``, and ``ring(due)`` called where it is the first there.
-
-    Parameters
-    ----------
-    fresh : tuple of str
-        Source of each value at first.
-    lines : tuple of str
-        As those of `WindowLoop`.
-    leaves : tuple of str
-        Lines that set ``gone`` when the cell is woken.
-    save : Callable, optional
-        From the cell, the place of the first value and the times it waits for to what `Window.snapshot` gives.
-    load : Callable, optional
-        Takes such a state over into a cell, behind the same two, and returns the times it is to wait for.
-    """
-
-    fresh: tuple[str, ...] = ()
-    lines: tuple[str, ...] = ()
-    leaves: tuple[str, ...] = ()
-    save: Callable[[list[Any], int, list[int]], Any] | None = None
-    load: Callable[[list[Any], int, Any], list[int]] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class WindowLoop:
     """A window written into a loop over single events (`spdist.operators.queries.loops`).
 
@@ -136,14 +107,11 @@ class WindowLoop:
         Lines that hold the event ``new`` which came ``at`` its time, and set ``gone`` to the arrivals that leave.
     releases : bool
         Whether the lines do all that is to be done, also releasing a batch; else the new event goes on at once.
-    cell : WindowCell, optional
-        How it lies in a cell; None where each key of a partition has a window of its own.
     """
 
     setup: tuple[str, ...]
     lines: tuple[str, ...]
     releases: bool = False
-    cell: WindowCell | None = None
 
 
 class Window(ABC):

@@ -27,7 +27,6 @@ from spdist.operators.core.junction import Junction, LoopMaker, ReceiveMany, Rec
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
 from spdist.operators.expressions.readers import RowReader
-from spdist.operators.partitions.cells import cells_of
 from spdist.operators.partitions.purging import PurgeTimes
 from spdist.operators.queries.loops import by_key
 from spdist.operators.queries.plans import Place, QueryInstance, QueryPlan, ReceiveEvents, without_kinds
@@ -238,14 +237,11 @@ class PartitionRuntime:
         self.instances: dict[str, PartitionInstance] = {}
         self._in_order: tuple[PartitionInstance, ...] | None = None
         self.created = 0
-        self.cells = cells_of(plan.queries, plan.keys, plan.attributes, place) if self._suits_cells else None
         self.purge = place.timer((plan.rank, 0), self._purge)
         self.looks = PurgeTimes(plan.purge_interval)
         self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {
             id: self._receiver(id) for id in plan.inputs if id not in plan.windows
         }
-        if self.cells is not None:
-            self.receivers = self.cells.receivers
         self.event_receivers = {id: self._event_receiver(id) for id in plan.inputs if id in plan.windows}
 
     @property
@@ -253,15 +249,7 @@ class PartitionRuntime:
         """What takes many single events of a stream faster than `receivers` do, by stream id."""
         if self.plan.idle_period is not None:
             return {}
-        if self.cells is not None:
-            return self.cells.loops
         return {id: maker for id in self.plan.keys if (maker := self._loop(id)) is not None}
-
-    @property
-    def _suits_cells(self) -> bool:
-        """Whether events of each key go to one query only, and keys stay for ever."""
-        plan = self.plan
-        return not (plan.idle_period is not None or plan.ranged or plan.inner or plan.windows)
 
     def _loop(self, stream_id: str) -> LoopMaker | None:
         readers = [i for i, plan in enumerate(self.plan.queries) if stream_id in plan.inputs]
@@ -399,19 +387,13 @@ class PartitionRuntime:
             key: [instance.number, instance.used, [query.snapshot() for query in instance.queries]]
             for key, instance in self.instances.items()
         }
-        created = self.created
-        if self.cells is not None:
-            keys, created = self.cells.snapshot(), self.cells.created
-        return [keys, created, self.looks.snapshot(), self.purge.snapshot()]
+        return [keys, self.created, self.looks.snapshot(), self.purge.snapshot()]
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
         keys, self.created, looks, due = state
         keys = plain_keys(keys)
         self.looks.restore(looks)
-        if self.cells is not None:
-            self.cells.restore(keys, self.created)
-            keys = {}
         self.instances.clear()
         self._in_order = None
         for key, (number, used, queries) in keys.items():

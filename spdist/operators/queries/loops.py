@@ -20,7 +20,7 @@ from spdist.operators.expressions.codegen import Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
 from spdist.operators.selection.selector import Selection, SelectorWriter, Sink
 
-__all__ = ["LoopPlan", "by_key", "key_lines"]
+__all__ = ["LoopPlan", "by_key"]
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,11 @@ class LoopPlan:
         Conditions in front of the window.
     window : WindowLoop, optional
         The window's part; None where there is no window.
-    of_query : bool
-        Whether totals and window are those of ``query``; else they are in the cell of a key
-        (`spdist.operators.partitions.cells`).
     """
 
     selection: Selection
     filters: tuple[ast.Expression, ...] = ()
     window: WindowLoop | None = None
-    of_query: bool = True
     _makers: dict[tuple[bool, str], Callable[..., Any]] = field(default_factory=dict)
 
     def loop(self, query: Any, sink: Sink, drive: Drive) -> Loop:
@@ -81,8 +77,8 @@ class LoopPlan:
 
     def _source(self, finding: tuple[str, ...], how: str, names: tuple[str, ...]) -> list[str]:
         current = SelectorWriter(self.selection, "each", _EMISSIONS[how])
-        state = ["state = query.totals", *current.bound()] if self.of_query else []
-        window = ["window = query.window", *self.window.setup] if self.window is not None and self.of_query else []
+        state = ["state = query.totals", *current.bound()]
+        window = ["window = query.window", *self.window.setup] if self.window is not None else []
         outer, inner = (state, []) if not finding else ([], [*finding, *state, *window])
         body = [*_CLOCK, *inner, *self.event(current)]
         loop = [
@@ -151,13 +147,6 @@ _EMISSIONS = {
 }
 
 
-def key_lines(attribute: int | None) -> list[str]:
-    """Return the lines that set ``key``, or go on to the next event; see `by_key`."""
-    if attribute is not None:
-        return [f"key = new[{attribute}]", "if key is None:", "    continue"]
-    return ["for key in keys(at, new):", "    break", "else:", "    continue"]
-
-
 def by_key(attribute: int | None, position: int, inner: bool) -> tuple[str, ...]:
     """Return the lines that set ``query`` to the one of the event's partition key.
 
@@ -170,7 +159,9 @@ def by_key(attribute: int | None, position: int, inner: bool) -> tuple[str, ...]
     inner : bool
         Whether it writes an inner stream, of which each key has its own.
     """
-    lines = key_lines(attribute)
+    lines = ["for key in keys(at, new):", "    break", "else:", "    continue"]
+    if attribute is not None:
+        lines = [f"key = new[{attribute}]", "if key is None:", "    continue"]
     lines += ["instance = instances.get(key)", "if instance is None:", "    instance = create(key)"]
     lines += [f"query = instance.queries[{position}]"]
     return (*lines, "emit = query.sink.one") if inner else tuple(lines)

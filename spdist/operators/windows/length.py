@@ -18,7 +18,6 @@ from spdist.operators.base import (
     Event,
     Row,
     Window,
-    WindowCell,
     WindowLoop,
     WindowSetting,
     expiring,
@@ -29,29 +28,6 @@ __all__ = ["BatchWindow", "LengthBatchWindow", "LengthWindow"]
 
 _LENGTH = Parameter("window.length", INTEGER)
 _STREAM_CURRENT = Parameter("stream.current.event", frozenset({Type.BOOL}))
-
-
-def _ring(length: int) -> WindowCell:
-    """Return how the window lies in a cell: behind the place of the oldest event, once it is full, a ring of events."""
-    lines = (
-        f"if len(cell) < {{first}} + {length}:",
-        "    gone = ()",
-        "    cell.append((at, new))",
-        "else:",
-        "    oldest = cell[{0}]",
-        "    gone = (cell[oldest],)",
-        "    cell[oldest] = (at, new)",
-        f"    cell[{{0}}] = oldest + 1 if oldest + 1 < {{first}} + {length} else {{first}}",
-    )
-
-    def save(cell: list[Any], at: int, _due: list[int]) -> deque[Arrival]:
-        return deque(cell[cell[at] :] + cell[at + 1 : cell[at]])
-
-    def load(cell: list[Any], at: int, held: Iterable[Arrival]) -> list[int]:
-        cell[at:] = (at + 1, *held)
-        return []
-
-    return WindowCell(("{first}",), lines, save=save, load=load)
 
 
 @window("length", overloads("length", (_LENGTH,)))
@@ -84,7 +60,6 @@ class LengthWindow(Window):
         return WindowLoop(
             ("held = window.held", "length = window.length"),
             ("gone = (held.popleft(),) if len(held) >= length else ()", "held.append((at, new))"),
-            cell=_ring(constants[0]),
         )
 
     def one(self, timestamp: int, row: Row) -> None:

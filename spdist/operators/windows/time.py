@@ -19,7 +19,6 @@ from spdist.operators.base import (
     Periodic,
     Row,
     Window,
-    WindowCell,
     WindowLoop,
     WindowSetting,
     expiring,
@@ -32,47 +31,6 @@ _TIME = Parameter("window.time", TIME)
 _START = Parameter("start.time", TIME)
 _STREAM_CURRENT = Parameter("stream.current.event", frozenset({Type.BOOL}))
 _NEVER = -(2**63)
-
-
-def _queue(span: int) -> WindowCell:
-    """Return how the window lies in a cell: the greatest timestamp, the place of the head, and events from there on."""
-    leaves = (
-        "    while head < len(cell) and cell[head][0] <= over:",
-        "        gone.append(cell[head])",
-        "        cell[head] = None",
-        "        head += 1",
-        # What is empty in front is cut off when it is the greater part.
-        "    if 2 * head > len(cell) + {first}:",
-        "        del cell[{first}:head]",
-        "        head = {first}",
-        "    cell[{1}] = head",
-    )
-    due = f"over, head = clock.now - {span}, cell[{{1}}]"
-    lines = (
-        due,
-        "gone = ()",
-        "if head < len(cell) and cell[head][0] <= over:",
-        "    gone = []",
-        *leaves,
-        "cell.append((at, new))",
-        "if at > cell[{0}]:",
-        "    cell[{0}] = at",
-        f"    entry = at + {span}, cell[{{number}}], cell",
-        "    heappush(waiting, entry)",
-        "    if waiting[0] is entry:",
-        f"        ring(at + {span})",
-    )
-    wakes = (due, "gone = []", "if head < len(cell):", *leaves, "if head == len(cell):", f"    cell[{{0}}] = {_NEVER}")
-
-    def save(cell: list[Any], at: int, due: list[int]) -> Any:
-        return [deque(cell[cell[at + 1] :]), cell[at], due]
-
-    def load(cell: list[Any], at: int, state: Any) -> list[int]:
-        held, cell[at], due = state
-        cell[at + 1 :] = (at + 2, *held)
-        return list(due)
-
-    return WindowCell((str(_NEVER), "{first}"), lines, wakes, save=save, load=load)
 
 
 @window("time", overloads("time", (_TIME,)))
@@ -116,7 +74,6 @@ class TimeWindow(Window):
                 "    window.latest = at",
                 "    window.timer.notify_at(at + span)",
             ),
-            cell=_queue(constants[0]),
         )
 
     def one(self, timestamp: int, row: Row) -> None:
