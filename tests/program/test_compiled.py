@@ -130,7 +130,28 @@ end;
 APPS = [APP, BATCHES, LEAVING, LATER, ARRANGED, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, ABSENT, COUNTED]
 
 
-SHAPES = [*APPS, PAIRS, HAVING, BACK, FUNCTIONS, JOINS, JOINS_OF_ONE, PAIRS_OF_MANY, TABLES, NUMBERED, MEMBERS, LOOKED]
+#: Patterns whose matches go on from state to state.
+STATES = f"""{STREAM}
+from every e1=S -> not S[volume > 0] for 60 milliseconds or e2=S[ok] select e1.sym as a, e2.sym as b insert into Out0;
+partition with (kind of S) begin
+from every e1=S[ok]+, e2=S select e1[0].sym as a, e1[last].price, e2.sym as b, count() as n insert into Out1;
+end;
+"""
+SHAPES = [
+    *APPS,
+    PAIRS,
+    STATES,
+    HAVING,
+    BACK,
+    FUNCTIONS,
+    JOINS,
+    JOINS_OF_ONE,
+    PAIRS_OF_MANY,
+    TABLES,
+    NUMBERED,
+    MEMBERS,
+    LOOKED,
+]
 
 
 @pytest.mark.parametrize("app", [*SHAPES, UNIQUE])
