@@ -23,7 +23,7 @@ from spdist.engine.programs.state import (
     store_state,
 )
 from spdist.language.checking.checked import CheckedApp
-from spdist.operators.base import ALWAYS, Arrival, Row
+from spdist.operators.base import ALWAYS, Arrival
 from spdist.operators.core.junction import Receiver, StreamPart
 from spdist.operators.patterns.rests import MOST_PARTIALS
 from spdist.program.expressions import NotTyped

@@ -1,8 +1,8 @@
 """The block of a pattern whose partial matches go on from state to state, as those of the operators do.
 
-So are those whose number has no bound in the events of a call: absences in front, repetitions further back, and what
-begins anew when it is too old; and sequences with more than single events between their ends. The loop asks for room
-before each event, each partial match and each wake-up (`spdist.program.demand_text`).
+These are the ones that begin without a bound in the events of a call: behind absences in front and repetitions further
+back, and where those that are too old begin anew; and sequences with more than single events at their ends. The loop
+asks for room before each event, each partial match and each wake-up (`spdist.program.joins.demand_text`).
 """
 
 from __future__ import annotations
