@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, overload
 
-import numpy
 import pyarrow as pa
 
 from spdist.language.types import Type
@@ -91,16 +90,6 @@ class ReadRows(Sequence[Row]):
         if all(part._rows is not None for part in parts):
             made._rows = [row for part in parts for row in part]
         return made
-
-    def selecting(self, columns: Sequence[int | numpy.ndarray[Any, Any]]) -> ReadRows:
-        """Return rows whose values are attributes of these, or given for each row: numbers, or texts as objects."""
-        made = []
-        for one in columns:
-            if isinstance(one, int):
-                made.append(self._columns.column(one))
-            else:
-                made.append(pa.array(one, pa.string() if one.dtype == object else None))
-        return ReadRows(_batch(made), lambda: None)
 
     def cut(self, begin: int, end: int) -> ReadRows:
         """Return rows that follow one another, as columns."""

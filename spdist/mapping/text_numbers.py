@@ -82,31 +82,6 @@ class TextNumbers:
             found[new] = given[_claim(found[new])]
         return found
 
-    def known(self, texts: Any) -> Any:
-        """Return the numbers of texts as `of` does, -1 for those that have none; none gets one.
-
-        Parameters
-        ----------
-        texts : pyarrow.StringArray
-            At least one, none null.
-        """
-        lengths = pc.binary_length(texts).to_numpy()
-        found = numpy.full(len(lengths), -1, numpy.int64)
-        left = numpy.flatnonzero(lengths <= _WORD * len(self._words)) if len(self._table) else found[:0]
-        if 0 < len(left) < len(lengths):
-            found[left] = self.known(texts.take(pa.array(left)))
-        elif len(left):
-            words = self._cut(texts)
-            slots = self._slots(words, lengths)
-            while len(left):
-                there = self._table[slots[left]]
-                left, there = left[there >= 0], there[there >= 0]
-                same = _alike(words, lengths, left, self._words, self._lengths, there)
-                found[left[same]] = there[same]
-                left = left[~same]
-                slots[left] = (slots[left] + 1) % len(self._table)
-        return found
-
     def _cut(self, texts: Any) -> list[Any]:
         """Return texts, none of them too long, as words."""
         padded = pc.ascii_rpad(texts, _WORD * len(self._words), "\0")

@@ -58,12 +58,6 @@ def test_values_that_are_not_of_their_type_stay_where_they_are(kind: Type, value
     assert ReadRows.of([(None,), (value,)], (kind,), {0}) is None
 
 
-def test_rows_of_attributes_and_numbers() -> None:
-    shown = made(ROWS).selecting([1, numpy.arange(4), 0, numpy.array([0.5, 1.5, -0.0, 4.0])])
-    expected = [(1, 0, "x", 0.5), (-(2**31), 1, '"é\\', 1.5), (None, 2, None, -0.0), (0, 3, "", 4.0)]
-    assert repr(list(shown)) == repr(expected)
-
-
 def test_numbers_and_values_are_there_where_there_is_no_null() -> None:
     rows = made(ROWS)
     assert rows.numbers(2, 0, 2).tolist() == [2**40, -(2**63)]

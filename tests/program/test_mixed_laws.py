@@ -181,9 +181,9 @@ def test_where_most_events_are_called_for_operators_go_on(app: str, stays: bool)
 
 
 def test_operators_that_take_events_as_columns_are_not_called_for_each() -> None:
-    app = f"""{STREAM} define stream B (sym string); @primaryKey('sym') define table T (sym string);
-    from B update or insert into T on T.sym == sym; from S[ok] select {NAME} insert into T;
-    from S[ok] select sym insert into Out;"""
+    app = f"""{STREAM} define stream B (sym string, v long);
+    define aggregation A from B select sym, sum(v) as n group by sym aggregate every sec...min;
+    from S[ok] select {NAME} insert into Out1; from S[ok] select sym insert into Out;"""
     own = Watched(checked_app(app), interpreted).app.programmed
     assert own is not None
     assert own.compile() is None

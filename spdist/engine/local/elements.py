@@ -71,7 +71,7 @@ class AppElements:
 
     def _subscribe(self, element: QueryInstance | PartitionRuntime) -> None:
         loops = element.loops if isinstance(element, SingleStreamQuery | StateQuery | PartitionRuntime) else {}
-        at_once = element.at_once if isinstance(element, SingleStreamQuery | QuietJoin) else None
+        at_once = element.at_once if isinstance(element, QuietJoin) else None
         for stream_id, (one, many) in element.receivers.items():
             if stream_id in self._checked.windows:
                 self.window(stream_id).subscribe(without_kinds(many))

@@ -87,17 +87,6 @@ class Keys:
         coded = self._coded(rows, count)
         return None if coded is None else self.add(coded[0])[coded[1]]
 
-    def known(self, rows: ReadRows, count: int) -> Any:
-        """Return the numbers of keys as `of` does, -1 for those that have none; none gets one."""
-        if self._texts is not None:
-            texts = rows.values(self._attributes[0], 0, count)
-            return None if texts is None else self._texts.known(texts)
-        coded = self._coded(rows, count)
-        if coded is None:
-            return None
-        numbers = [self._numbers.get(key, -1) for key in coded[0]]
-        return numpy.array(numbers, numpy.int64)[coded[1]]
-
     def _coded(self, rows: ReadRows, count: int) -> tuple[list[Any], Any] | None:
         """Return the keys of rows, each once, and which of these each row has; None where there is a null."""
         coded = [rows.codes(attribute, 0, count) for attribute in self._attributes]

@@ -30,7 +30,6 @@ from spdist.operators.joins.held import Held
 from spdist.operators.joins.runs import join_runs
 from spdist.operators.joins.sides import ROWS, SidePlan
 from spdist.operators.queries.plans import Place, ReceiveEvents
-from spdist.operators.tables.runs import lookup_runs
 from spdist.operators.tables.stores import Index
 
 if TYPE_CHECKING:
@@ -369,8 +368,7 @@ class QuietJoin:
         self.at_once: TakesParts | None = None
         if not any(writer.tests for writer in writers):
             keys = [writer.keys for writer in writers]
-            runs = join_runs(plan, held, keys, target, place.clock, self.off)
-            self.at_once = runs or lookup_runs(plan, keys, target)
+            self.at_once = join_runs(plan, held, keys, target, place.clock, self.off)
 
     def _shown(self, arrivals: list[Arrival]) -> None:
         self.sink.many([(CURRENT, timestamp, row) for timestamp, row in arrivals])

@@ -17,7 +17,7 @@ from spdist.language.checking.checked import CheckedQuery
 from spdist.operators.base import EXPIRED, Arrival, Event, Row, Window, WindowSetting
 from spdist.operators.core.arguments import prepared_window
 from spdist.operators.core.handlers import FilterPlan, Flow, plan_handlers
-from spdist.operators.core.junction import LoopMaker, ReceiveMany, ReceiveOne, TakesParts
+from spdist.operators.core.junction import LoopMaker, ReceiveMany, ReceiveOne
 from spdist.operators.core.parameters import attribute_positions, constant_values
 from spdist.operators.core.processors import Processors
 from spdist.operators.expressions.codegen import Bindings, Frame, when_needed
@@ -32,7 +32,6 @@ from spdist.operators.queries.loops import LoopPlan
 from spdist.operators.queries.plans import Place, Plan, QueryInstance, QueryPlan, ReceiveEvents
 from spdist.operators.selection.output import Held
 from spdist.operators.selection.selector import SelectorState, Sink
-from spdist.operators.tables.runs import TableRuns, write_runs
 from spdist.operators.tables.stores import Store
 from spdist.operators.windows.sliding_columns import plain_query
 
@@ -133,11 +132,6 @@ class SingleStreamPlan(Plan):
         if self.after or self.events != "current" or self.chosen.conditions_aggregate or self.rate is not None:
             return None
         return LoopPlan(self.chosen, filters, window) if window is not None or self.window is None else None
-
-    @cached_property
-    def writes(self) -> TableRuns | None:
-        """What takes many events at once that change a table; None where it is not all that they do."""
-        return write_runs(self)
 
     def instance(self, place: Place) -> SingleStreamQuery:
         """Return a new instance."""
@@ -261,11 +255,6 @@ class SingleStreamQuery:
         if self.plan.reads_window:
             return {}
         return {self.plan.inputs[0]: (self._flow.one, self._flow.many)}
-
-    @property
-    def at_once(self) -> TakesParts | None:
-        """What takes many events at once, where something does."""
-        return self.plan.writes
 
     @cached_property
     def event_receivers(self) -> Mapping[str, ReceiveEvents]:

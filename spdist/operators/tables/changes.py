@@ -120,47 +120,16 @@ class ChangeWriter:
                 body += [f"if key{number} is None:", *otherwise]
         names = [f"key{number}" for number in range(len(table.key))]
         key = names[0] if len(names) == 1 else f"({', '.join(names)})"
-        body += ["if not rows:", "    settle()", f"number = keys.get({key})", "if number is None:", *otherwise]
+        body += [f"number = keys.get({key})", "if number is None:", *otherwise]
         body += ["held = rows[number][1]", *self._lines, f"new = {self._row}", "rows[number] = (number, new)"]
         body += ["for index in indexes.values():", "    index.replace(number, held, new)"]
         lines = [
-            "def make(clock, keys, rows, indexes, insert, settle):",
+            "def make(clock, keys, rows, indexes, insert):",
             *indent(["def one(ts, row):", *indent(body), "return one"]),
         ]
         maker = build(f"{self.title} by key", lines, self._bindings.names)["make"]
-        made: Callable[[int, Row], None] = maker(
-            clock, table.keys, table.rows, table.indexes, table.insert, table.settle
-        )
+        made: Callable[[int, Row], None] = maker(clock, table.keys, table.rows, table.indexes, table.insert)
         return made
-
-    def places(self, table: Table) -> tuple[tuple[int, ...], dict[int, int]] | None:
-        """Return which values of the event are the primary key, and which each attribute that changes becomes.
-
-        None where that is not all that happens to a row that has the key.
-        """
-        keys = self._keys(table)
-        if keys is None:
-            return None
-        changed = self._changed(table.schema)
-        found = [self._of_event(keys[position].value) for position in table.key]
-        places = tuple(place for place in found if place is not None)
-        sets = {at: place for at, place in changed.items() if place is not None}
-        if len(places) < len(found) or len(sets) < len(changed):
-            return None
-        return places, {at: place for at, place in sets.items() if at not in table.key}
-
-    def _changed(self, table: Schema) -> dict[int, int | None]:
-        """Return for each attribute that changes which value of the event it becomes; None where it is computed."""
-        if self.update.set:
-            set = self.update.set
-            return {table.names.index(item.variable.name): self._of_event(item.expression) for item in set}
-        event = self.scope.sources[0].schema.names
-        return {position: event.index(name) for position, name in enumerate(table.names) if name in event}
-
-    def _of_event(self, expression: ast.Expression) -> int | None:
-        """Return which value of the event an expression is, where it is one."""
-        reference = self.scope.resolve(expression) if isinstance(expression, ast.Variable) else None
-        return None if reference is None or reference.source == TABLE else reference.attribute
 
     def _keys(self, table: Table) -> dict[int, Equality] | None:
         """Return the equality for each attribute of the primary key, where nothing else is asked and the key stays."""

@@ -13,26 +13,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spdist.errors import UnknownExtensionError
 from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival, Row
-from spdist.operators.tables.columns import TableColumns
 from spdist.operators.tables.index import HashIndex
 from spdist.operators.tables.order import KeyOrder, key_of, key_order
 from spdist.operators.tables.stores import Index
 
-if TYPE_CHECKING:
-    from spdist.operators.tables.runs import TableRuns
-
 __all__ = ["Table", "keyed_attributes", "make_table"]
 
 log = logging.getLogger(__name__)
-
-#: Fewer events than this do not make a table go over to columns.
-FEWEST = 256
 
 
 class Table:
@@ -55,7 +48,7 @@ class Table:
     State
     -----
     The rows, the number of the next one, and how many there ever were at a time: O(rows). ``refused`` counts rows whose
-    key was taken. Where many events are taken at once the rows are columns, until somebody looks at one of them.
+    key was taken.
     """
 
     def __init__(self, id: str, schema: Schema, key: tuple[int, ...] = (), indexed: Sequence[int] = ()) -> None:
@@ -74,39 +67,6 @@ class Table:
         self.indexes: dict[tuple[int, ...], HashIndex] = {(p,): HashIndex((p,)) for p in indexed}
         # Numbers of the rows in the order of the key, where that is known.
         self._sorted: list[int] | None = None
-        #: What takes many events of its queries at once, where something does.
-        self.runs: TableRuns | None = None
-        self._columns: TableColumns | None = None
-        #: So many events are still to go one by one, before it is worth while to look at all rows.
-        self._owed = 0
-
-    # Forms.
-
-    def in_columns(self, count: int) -> TableColumns | None:
-        """Go over to columns, and return them; None where so few events are not worth that, or they cannot be.
-
-        Parameters
-        ----------
-        count : int
-            How many events are to be taken.
-        """
-        if self._columns is None:
-            self._owed -= count
-            if self._owed > 0 or count < FEWEST:
-                return None
-            self._columns = TableColumns.of(self.schema, self.key, [row for _, row in self.rows.values()])
-            if self._columns is None:
-                self._owed = len(self.rows)
-            else:
-                self._fill(())
-        return self._columns
-
-    def settle(self) -> None:
-        """Have rows where there are columns: for whoever looks at one, or changes one."""
-        if self._columns is not None:
-            rows, self._columns = self._columns.rows(), None
-            self._owed = self._next = len(rows)
-            self._fill(enumerate(rows))
 
     def _fill(self, rows: Iterable[Arrival]) -> None:
         """Have these rows, each given with its number, and no others."""
@@ -122,15 +82,14 @@ class Table:
     # Reading.
 
     def __len__(self) -> int:
-        return self.held_rows()
+        return len(self.rows)
 
     def held_rows(self) -> int:
         """Return how many rows there are."""
-        return len(self.rows) if self._columns is None else len(self._columns)
+        return len(self.rows)
 
     def contents(self) -> Iterable[Arrival]:
         """Return number and row of everything in the table, in its order."""
-        self.settle()
         if self._order is None:
             return self.rows.values()
         if self._sorted is None:
@@ -154,7 +113,6 @@ class Table:
         """Return the index that serves a condition which fixes `attributes`; makes one where there is none."""
         known = self.known_index(attributes)
         if known is None:
-            self.settle()
             wanted = tuple(sorted(attributes))
             made = self.indexes[wanted] = HashIndex(wanted, self.rows.values())
             known = self._answering(made)
@@ -173,18 +131,15 @@ class Table:
         if self._order is not None:
 
             def lookup(key: Any) -> Iterable[Arrival]:
-                self.settle()
                 return [rows[number] for number in self._arranged(index.numbers(key))]
         else:
 
             def lookup(key: Any) -> Iterable[Arrival]:
-                self.settle()
                 return [rows[number] for number in index.numbers(key)]
 
         return Index(index.attributes, lookup)
 
     def _with_key(self, key: Any) -> tuple[Arrival, ...]:
-        self.settle()
         number = self.keys.get(key)
         return () if number is None else (self.rows[number],)
 
@@ -198,7 +153,6 @@ class Table:
         ValueError
             The primary key is a number and is null.
         """
-        self.settle()
         number = self._next
         if self._key_of is not None:
             key = self._key_of(row)
@@ -287,24 +241,19 @@ class Table:
 
     def clear(self) -> None:
         """Remove all rows."""
-        self._most = max(self._most, self.held_rows())
-        self._columns = None
+        self._most = max(self._most, len(self.rows))
         self._fill(())
 
     # State.
 
     def snapshot(self) -> Any:
         """Return the rows as plain data."""
-        if self._columns is not None:
-            rows = list(enumerate(self._columns.rows()))
-            return [len(rows), self.refused, rows, self._most]
         return [self._next, self.refused, list(self.rows.values()), self._most]
 
     def restore(self, state: Any) -> None:
         """Take over the rows of a snapshot, in place."""
         self._next, self.refused, rows, *most = state  # older snapshots do not say how many there were
         self._most = most[0] if most else 0
-        self._columns, self._owed = None, 0
         self._fill(rows)
 
 
