@@ -1,4 +1,4 @@
-"""Queries over one stream, and those that look each event of one up in a table: which of them have a typed form."""
+"""Queries over one stream: which of them have a typed form."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from dataclasses import dataclass
 
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedQuery
-from spdist.language.checking.scope import Reference, Scope, Source
+from spdist.language.checking.scope import Reference
 from spdist.language.types import Schema, Type
-from spdist.operators.selection.aggregates import totals_in
 from spdist.program.expressions import NotTyped
-from spdist.program.tables.shape import LoopTable, RowSearch, Tables, rows_of
 from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, filters_of, window_of
 
-__all__ = ["Looked", "Read", "looked", "read"]
+__all__ = ["Read", "read"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +62,6 @@ class Read:
     def place(self, reference: Reference) -> int:
         """Return the place of what a name means."""
         return reference.attribute
-
-    @property
-    def filtered(self) -> Scope:
-        """What the conditions in front of everything may name."""
-        return self.checked.scope
 
     @property
     def puts_out_current(self) -> bool:
@@ -125,49 +118,6 @@ class Read:
         return window.delays if isinstance(window, Sliding) else window is not None and not window.passes
 
 
-@dataclass(frozen=True, slots=True)
-class Looked(Read):
-    """A query over a join of a stream without a window with a table, by the table's primary key.
-
-    The attributes of the table have the places behind those of the stream.
-
-    Parameters
-    ----------
-    table : LoopTable
-        The table.
-    own : int
-        The place of the stream among the two sources.
-    outer : bool
-        Whether an event that finds nothing comes out with nulls.
-    search : RowSearch
-        How an event finds its row.
-    """
-
-    table: LoopTable
-    own: int
-    outer: bool
-    search: RowSearch
-
-    @property
-    def types(self) -> tuple[Type, ...]:
-        """The types of the attributes, by place."""
-        return (*self.schema.types, *self.table.schema.types)
-
-    @property
-    def star(self) -> tuple[int, ...]:
-        """The places of what ``select *`` means."""
-        return tuple(map(self.place, self.checked.scope.star()))
-
-    def place(self, reference: Reference) -> int:
-        """Return the place of what a name means."""
-        return reference.attribute + (0 if reference.source == self.own else len(self.schema))
-
-    @property
-    def filtered(self) -> Scope:
-        """What the conditions in front of everything may name."""
-        return Scope((Source(self.stream, self.stream, self.schema),), tables=self.checked.scope.tables)
-
-
 def read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
     """Return a query over a stream; raises NotTyped."""
     source = checked.scope.sources[0]
@@ -181,28 +131,3 @@ def read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
     if events != "current" and window is None:
         raise NotTyped(f"'insert {events} events' without a window", checked.query.span)
     return Read(number, checked, source.stream_id, source.schema, filters, window, events)
-
-
-def looked(checked: CheckedQuery, given: ast.JoinInput, number: int, tables: Tables) -> Looked:
-    """Return a query over a join of a stream with a table by its primary key; raises NotTyped."""
-    sides = (given.left, given.right)
-    found = [place for place, source in enumerate(checked.scope.sources) if source.stream_id in tables.typed]
-    if len(found) != 1 or checked.scope.sources[1 - found[0]].kind != "stream":
-        raise NotTyped("a join", checked.query.span)
-    own, (position,) = 1 - found[0], found
-    source, side = checked.scope.sources[own], sides[own]
-    table = tables.typed[checked.scope.sources[position].stream_id]
-    search = rows_of(given.on, checked.scope, position, table)
-    outer = (("left outer", "full outer"), ("right outer", "full outer"))[own]
-    filters = tuple(one.condition for one in side.input.before if isinstance(one, ast.Filter))
-    by_key = bool(table.key) and search.index == table.key and not sides[position].unidirectional
-    if not by_key or side.input.window or side.input.after or len(filters) < len(side.input.before):
-        raise NotTyped("a join with a table other than by its primary key", checked.query.span)
-    select, events = checked.query.select, checked.query.output.events or "current"
-    arranged = select.group_by or select.order_by or select.limit is not None or select.offset is not None
-    if events != "current" or given.per is not None or arranged or totals_in(select):
-        raise NotTyped("a join with a table that groups, orders or totals", checked.query.span)
-    if any(isinstance(node, ast.In) for node in checked.query.walk()):
-        raise NotTyped("'in' of a table in a join", checked.query.span)
-    read = (number, checked, source.stream_id, source.schema, filters, None, events)
-    return Looked(*read, table, own, given.kind in outer, search)

@@ -16,7 +16,7 @@ from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.joins.shape import Joined, joined
 from spdist.program.partition_key import computed_type
 from spdist.program.patterns.shape import Matched, matched
-from spdist.program.read_shape import Looked, Read, looked, read
+from spdist.program.read_shape import Read, read
 from spdist.program.tables.shape import LoopTable, Tables, tables_named, tables_of
 from spdist.program.windows.shape import Batched, Sessions, Sliding, Unique
 
@@ -24,7 +24,6 @@ __all__ = [
     "Batched",
     "Element",
     "Keyed",
-    "Looked",
     "Query",
     "Read",
     "Sessions",
@@ -274,8 +273,7 @@ def _query(checked: CheckedQuery, number: int, tables: Tables) -> Query:
         return matched(checked, given, number)
     if isinstance(given, ast.JoinInput):
         _selects(checked)
-        with_table = any(source.stream_id in tables.typed for source in checked.scope.sources)
-        return looked(checked, given, number, tables) if with_table else joined(checked, given, number)
+        return joined(checked, given, number, tables.typed)
     assert isinstance(given, ast.SingleInput)
     if given.after and given.window:
         raise NotTyped("what is behind a window", query.span)

@@ -6,7 +6,7 @@ from random import Random
 
 from tests.program.drawn_apps import STREAM, drawn_condition
 
-__all__ = ["LOOKED", "MEMBERS", "NUMBERED", "TABLES", "asked_of", "drawn_table_app"]
+__all__ = ["JOINED", "LOOKED", "MEMBERS", "NUMBERED", "TABLES", "asked_of", "drawn_table_app"]
 
 #: Attributes of the tables, by the names of those of the stream.
 _ATTRIBUTES = {"sym": "string", "kind": "string", "price": "double", "rate": "float", "volume": "int", "total": "long"}
@@ -77,21 +77,34 @@ def _change(random: Random, table: str, names: tuple[str, ...]) -> str:
 def _look(random: Random, table: str, names: tuple[str, ...], key: list[str], target: str) -> str:
     """Return a query that looks into a table."""
     source, on = random.choice(("S", "M")), _condition(random, table, names)
-    if not key or random.random() < 0.5:
+    if random.random() < 0.4:
         test = random.choice((f"({on}) in {table}", f"not (({on}) in {table})", f"ok or ({on}) in {table}"))
         if random.random() < 0.5:
             return f"from {source}[{test}]#window.length(2) select sym, count() as n group by sym insert into {target};"
         return f"from {source} select total, {test} as there, sym insert into {target};"
-    found = [f"{table}.{name} == X.{name}" for name in key]
-    if random.random() < 0.5:
+    return _join(random, source, table, names, key, target)
+
+
+def _join(random: Random, source: str, table: str, names: tuple[str, ...], key: list[str], target: str) -> str:
+    """Return a join of a stream with a table: by its primary key, by other attributes, or by none."""
+    by = random.choice((key, random.sample(names, 1), random.sample(names, 1), []))
+    found = [f"{table}.{name} == X.{name}" for name in by]
+    if not found or random.random() < 0.3:
         other = random.choice(names)
-        found.append(f"({table}.{other} is null or {table}.{other} == X.{other})")
-    kind = random.choice(("join", "left outer join", "right outer join"))
-    sides = [f"{source}[{drawn_condition(random)}] as X" if random.random() < 0.5 else f"{source} as X", table]
+        found.append(f"({table}.{other} is null or {table}.{other} == X.{other} or X.ok)")
+    on = f" on {' and '.join(found)}" if random.random() < 0.9 else ""
+    kind = random.choice(("join", "join", "left outer join", "right outer join"))
+    window = random.choice(("", "", "", "#window.length(2)", "#window.time(60)"))
+    filter = f"[{drawn_condition(random)}]" if random.random() < 0.5 else ""
+    sides = [f"{source}{filter}{window} as X", table]
     random.shuffle(sides)
     selected = f"X.sym as sym, {table}.{names[0]} as a, {table}.{names[-1]} as b, X.total as total"
+    if window and random.random() < 0.5:
+        selected += ", count() as n, sum(X.volume) as v"
+    behind = random.choice(("", "", f" group by {table}.{names[0]}", f" having {table}.{names[-1]} is null"))
     limit = random.choice(("", "", " output last every 2 events"))
-    return f"from {sides[0]} {kind} {sides[1]} on {' and '.join(found)} select {selected}{limit} insert into {target};"
+    events = random.choice(("", "", "all events ", "expired events "))
+    return f"from {sides[0]} {kind} {sides[1]}{on} select {selected}{behind}{limit} insert {events}into {target};"
 
 
 def _selected(random: Random, name: str) -> str:
@@ -165,6 +178,8 @@ from S[volume > 1] select kind as sym, volume, total as n update or insert into 
 partition with (kind of S) begin
 from S select ok, avg(price) as price update or insert into B on B.ok == ok;
 end;
+from S as X join T on T.n > X.total - 900L and T.sym != X.kind select T.n as n, T.sym as sym insert into Out1;
+from S[ok] as X left outer join L on L.volume == X.volume select X.sym as a, L.sym as b insert into Out2;
 from S#window.length(2) select sym, count() as n insert into Out;
 """
 #: Conditions that look into tables, by an index, by a primary key, and without.
@@ -194,4 +209,24 @@ partition with (kind of S) begin
 from S join T on T.sym == S.sym select S.kind as kind, T.price as p output last every 40 milliseconds insert into Out4;
 end;
 from S#window.length(2) select sym, count() as n insert into Out;
+"""
+#: Joins of a stream with tables that may find several rows, which have the order of the table.
+JOINED = f"""{STREAM} @PrimaryKey('sym') define table T (sym string, volume int, ok bool);
+@PrimaryKey('volume', 'ok', 'total', 'kind') define table L (volume int, ok bool, total long, kind string);
+define table P (kind string, price double);
+from S[ok] select sym, volume, ok update or insert into T on T.sym == sym;
+from S select volume, ok, total, kind insert into L;
+from S[rate > 0.0f] select kind, price insert into P;
+from S[volume == 5] select kind, price delete P on P.kind == kind;
+from S as X join T on T.volume <= X.volume select X.total as a, T.sym as b, X.price as c insert into Out1;
+from L right outer join S[not (kind is null)] as X on L.kind == X.kind and L.total != X.total
+select X.sym as sym, L.total as total, L is null as n, L.ok as ok having n or ok insert into Out2;
+from S#window.length(3) as X left outer join P on P.kind == X.kind
+select X.sym as sym, count() as n, sum(X.volume) as v, P.kind as kind group by P.kind insert all events into Out3;
+from L join S#window.time(50) as X select X.kind as kind, L.kind as other, L.volume as volume group by L.kind, L.ok
+output last every 3 events insert expired events into Mid;
+from Mid#window.length(2) select kind, count() as n, sum(volume) as v group by kind insert all events into Out4;
+partition with (kind of S) begin
+from S join T on T.ok == S.ok select S.kind as kind, T.sym as sym insert all events into Out5;
+end;
 """

@@ -30,7 +30,7 @@ from tests.program.chosen_apps import (
     UNIQUE,
 )
 from tests.program.drawn_apps import STREAM
-from tests.program.table_apps import LOOKED, MEMBERS, NUMBERED, TABLES, asked_of
+from tests.program.table_apps import JOINED, LOOKED, MEMBERS, NUMBERED, TABLES, asked_of
 from tests.program.test_mixed_laws import BACK
 from tests.program.test_program_laws import alike, checked_app
 
@@ -137,21 +137,8 @@ partition with (kind of S) begin
 from every e1=S[ok]+, e2=S select e1[0].sym as a, e1[last].price, e2.sym as b, count() as n insert into Out1;
 end;
 """
-SHAPES = [
-    *APPS,
-    PAIRS,
-    STATES,
-    HAVING,
-    BACK,
-    FUNCTIONS,
-    JOINS,
-    JOINS_OF_ONE,
-    PAIRS_OF_MANY,
-    TABLES,
-    NUMBERED,
-    MEMBERS,
-    LOOKED,
-]
+SHAPES = [*APPS, PAIRS, STATES, HAVING, BACK, FUNCTIONS, JOINS, JOINS_OF_ONE, PAIRS_OF_MANY]
+SHAPES += [TABLES, NUMBERED, MEMBERS, LOOKED, JOINED]
 
 
 @pytest.mark.parametrize("app", [*SHAPES, UNIQUE])

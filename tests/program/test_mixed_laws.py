@@ -208,11 +208,11 @@ def test_it_is_told_which_queries_are_called_and_why() -> None:
     @info(name='high') from S[price > 1.0] select sym insert into High;
     @info(name='kept') from High update or insert into T
         on T.sym == sym;
-    @info(name='found') from High join T on T.sym == High.sym select High.sym as sym insert into Out;"""
+    @info(name='found') from High join T on T.sym == High.sym select High.sym as sym order by sym insert into Out;"""
     told = explain(app).compiled
     assert told.startswith("in part")
     assert "high is compiled; kept is called: the table 'T', which 'found' uses without a typed form (line 4)" in told
-    assert told.endswith("found is called: a join with a table other than by its primary key (line 6)")
+    assert told.endswith("found is called: the order, or a limit, of what a join puts out (line 6)")
     without = explain("define stream S (a string); from S#window.frequent(2, a) select a insert into O;").compiled
     assert without == "no: the window frequent (line 1)"
 
@@ -229,7 +229,7 @@ def test_an_app_without_a_typed_query_stays_with_its_operators() -> None:
 def test_what_comes_back_is_sorted_by_numbers_in_the_loop_and_by_texts_by_operators() -> None:
     app = """define stream S (sym string, price double);
     define table T (sym string, price double);
-    from S join T on S.sym == T.sym select S.sym as sym, T.price as price insert into M;
+    from S join T on S.sym == T.sym select S.sym as sym, T.price as price order by price insert into M;
     from M#window.lengthBatch(3) select sym, price order by {} limit 2 insert into Out;"""
     assert explain(app.format("price desc")).compiled.endswith("query_2 is compiled")
     assert explain(app.format("sym")).compiled.startswith("no: ")

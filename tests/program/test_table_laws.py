@@ -9,14 +9,15 @@ from unittest.mock import patch
 import pytest
 
 from spdist.engine.programs import state as programmed_state
+from spdist.program.joins import text as joins_text
+from spdist.program.joins.text import JoinWriter
 from spdist.program.machine.compiler import interpreted
 from spdist.program.running import forgetting
-from spdist.program.tables import change_text
+from spdist.program.tables import change_text, order_text, text
 from spdist.program.tables.change_text import ChangeText
-from spdist.program.tables.lookup_text import LookupText
 from spdist.program.tables.text import TableIndex, TableText
 from tests.program.drawn_apps import START_MS, STREAM
-from tests.program.table_apps import LOOKED, MEMBERS, NUMBERED, TABLES, asked_of, drawn_table_app
+from tests.program.table_apps import JOINED, LOOKED, MEMBERS, NUMBERED, TABLES, asked_of, drawn_table_app
 from tests.program.test_program_laws import Watched, alike, checked_app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
@@ -53,7 +54,7 @@ def same(app: str, seeds: int, steps: int = 20) -> int:
     )
 
 
-@pytest.mark.parametrize("app", [TABLES, NUMBERED, MEMBERS, LOOKED])
+@pytest.mark.parametrize("app", [TABLES, NUMBERED, MEMBERS, LOOKED, JOINED])
 def test_an_app_has_the_same_tables_with_its_program(app: str) -> None:
     assert same(app, 2) > 50
 
@@ -72,6 +73,15 @@ def mutants() -> dict[str, Any]:
     def unknown(self: TableText, index: Any, keys: Any, nulls: bool, *more: Any) -> list[str]:
         return found(self, index, keys, False, *more)
 
+    rank = order_text.key_rank
+
+    def unordered(*given: Any) -> tuple[list[str], list[str], str]:
+        return (*rank(*given)[:2], "0")
+
+    def with_16_buckets(*given: Any) -> tuple[list[str], list[str], str]:
+        grows, *more = rank(*given)
+        return grows[:1], *more
+
     assigned = ChangeText._assigned
 
     return {
@@ -81,7 +91,11 @@ def mutants() -> dict[str, Any]:
         "the order of set": patch.object(ChangeText, "_assigned", lambda self, output: assigned(self, output)[::-1]),
         "what stays": patch.object(ChangeText, "_staying", lambda self, output: set(self._search.index)),
         "rows of before": patch.object(programmed_state, "_reload_tables", lambda running, elements, retire: None),
-        "where nothing is found": patch.object(LookupText, "missing", lambda self, node: "False"),
+        "where nothing is found": patch.object(JoinWriter, "_missing", lambda self, node: "False"),
+        "the order of a map": patch.object(text, "key_rank", unordered),
+        "the buckets of a map": patch.object(text, "key_rank", with_16_buckets),
+        "the parts of a key": patch.object(order_text, "behind", lambda before, text: before),
+        "what a join tests": patch.object(joins_text, "tested", lambda conditions, writer, body: body),
         "conditions beside a key": patch.object(change_text, "tested", lambda conditions, writer, body: body),
         "null keys": patch.object(TableText, "found", unknown),
         "texts": patch.object(forgetting, "_tables", lambda running: iter(())),
@@ -90,7 +104,7 @@ def mutants() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", list(mutants()))
 def test_the_law_finds_a_mutant(name: str) -> None:
-    apps = (TABLES, NUMBERED, MEMBERS, LOOKED)
+    apps = (JOINED, TABLES, NUMBERED, MEMBERS, LOOKED)
     with patch.object(forgetting, "_FEW", 4), mutants()[name]:
         for app in apps:
             own = Watched(checked_app(app), interpreted).app.programmed
@@ -101,9 +115,9 @@ def test_the_law_finds_a_mutant(name: str) -> None:
                 same(app, 3, steps=12)
 
 
-def started(text: str) -> list[Watched]:
+def started(app: str) -> list[Watched]:
     """Return an app run by its operators, and by its program."""
-    apps = [Watched(checked_app(text)), Watched(checked_app(text), interpreted)]
+    apps = [Watched(checked_app(app)), Watched(checked_app(app), interpreted)]
     for one in apps:
         one.begin()
         one.app.start(START_MS)

@@ -23,12 +23,14 @@ class PairWriter(ResultWriter):
 
     Notes
     -----
-    How many pairs there are is known when partners are looked for: so it asks for room (`Demand`).
+    How many pairs there are is known when partners are looked for: so it asks for room (`Demand`), but where there is
+    one for an event at most.
     """
 
     def __init__(self, *given: Any, **more: Any) -> None:
         whole, query = given[:2]
-        self._demand = Demand(whole.arrays, query.name)
+        one = isinstance(query.read, Joined) and query.read.finds_one
+        self._demand = None if one else Demand(whole.arrays, query.name)
         self._ends = whole.name(), whole.name()
         #: The array of the pass of each result: what one pass of an event has given is one chunk; empty where all is.
         self._passes = ""
@@ -50,14 +52,20 @@ class PairWriter(ResultWriter):
 
     @property
     def _most(self) -> Most:
-        return self._demand.most
+        return super()._most if self._demand is None else self._demand.most
 
     def _own_attribute(self, place: int) -> int | None:
-        return None
+        """Return which attribute of the event that comes an attribute of the output is: of one that a table joins."""
+        join, attribute = self._read, self._attribute_of(place)
+        assert isinstance(join, Joined)
+        side = join.sides[0 if attribute is None or attribute < join.width else 1]
+        if attribute is None or not join.with_table or side.table is not None:
+            return None
+        return attribute - join.width * side.position
 
     def asks(self, bound: str, refused: list[str]) -> list[str]:
         """Return what asks for room for so many pairs; see `Demand.asks`."""
-        return self._demand.asks(bound, self.count if self.wanted else "0", refused)
+        return [] if self._demand is None else self._demand.asks(bound, self.count if self.wanted else "0", refused)
 
     @property
     def selects(self) -> tuple[bool, bool]:

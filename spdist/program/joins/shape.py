@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spdist.language import ast
@@ -12,6 +13,7 @@ from spdist.operators.selection.aggregates import totals_in
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.functions import CLOCKS
 from spdist.program.search import Search, search_of
+from spdist.program.tables.shape import LoopTable, rows_of
 from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, filters_of, window_of
 
 __all__ = ["Joined", "Side", "joined"]
@@ -37,6 +39,8 @@ class Side:
         Whether an event without partner comes out with nulls.
     search : Search
         How the events of the other side look into it.
+    table : LoopTable, optional
+        The table that it is.
     """
 
     position: int
@@ -47,6 +51,7 @@ class Side:
     triggers: bool
     outer: bool
     search: Search
+    table: LoopTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +89,20 @@ class Joined:
         return self.sides[0].stream == self.sides[1].stream
 
     @property
+    def with_table(self) -> bool:
+        """Whether one side is a table: then all pairs are of events of the other one."""
+        return any(side.table is not None for side in self.sides)
+
+    @property
+    def finds_one(self) -> bool:
+        """Whether each event gives one pair at most: it looks a row up by the primary key, and no window holds it."""
+        tables = (side for side in self.sides if side.table is not None and side.search.index == side.table.key)
+        return any(self.sides[1 - side.position].window is None for side in tables if side.search.index)
+
+    @property
     def streams(self) -> tuple[str, ...]:
         """What it reads, each once."""
-        return tuple(dict.fromkeys(side.stream for side in self.sides))
+        return tuple(dict.fromkeys(side.stream for side in self.sides if side.table is None))
 
     @property
     def types(self) -> tuple[Type, ...]:
@@ -132,21 +148,26 @@ class Joined:
         return any(side.window is not None and bool(side.window.span) for side in self.sides)
 
 
-def joined(checked: CheckedQuery, given: ast.JoinInput, number: int) -> Joined:
+def joined(checked: CheckedQuery, given: ast.JoinInput, number: int, tables: Mapping[str, LoopTable]) -> Joined:
     """Return a query over a join; raises NotTyped."""
     span, select = checked.query.span, checked.query.select
     if given.per is not None or given.within:
         raise NotTyped("a join with 'within'", span)
     if select.order_by or select.limit is not None or select.offset is not None:
         raise NotTyped("the order, or a limit, of what a join puts out", span)
-    left, right = (_side(checked, given, position) for position in (0, 1))
-    if totals_in(select) and (left.window is None or right.window is None):
+    left, right = (_side(checked, given, position, tables) for position in (0, 1))
+    if totals_in(select) and any(side.window is None and side.table is None for side in (left, right)):
         raise NotTyped("totals of a join of which a side has no window", span)
     return Joined(number, checked, (left, right), checked.query.output.events or "current")
 
 
-def _side(checked: CheckedQuery, given: ast.JoinInput, position: int) -> Side:
+def _side(checked: CheckedQuery, given: ast.JoinInput, position: int, tables: Mapping[str, LoopTable]) -> Side:
     source, side = checked.scope.sources[position], (given.left, given.right)[position]
+    table = tables.get(source.stream_id)
+    if table is not None:
+        # Siddhi drops what stands behind the name of a table.
+        search = rows_of(given.on, checked.scope, position, table)
+        return Side(position, table.id, table.schema, (), None, False, False, search, table)
     if source.kind != "stream":
         raise NotTyped(f"a join with '{source.stream_id}', which is no stream", side.input.span)
     if side.input.after:

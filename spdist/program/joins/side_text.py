@@ -159,7 +159,12 @@ class SideWriter(WindowWriter):
         return self.kept_at(place, row)
 
     def found(
-        self, keys: Sequence[Value], row: str, asks: Callable[[str, list[str]], list[str]], body: list[str]
+        self,
+        keys: Sequence[Value],
+        row: str,
+        asks: Callable[[str, list[str]], list[str]],
+        test: Callable[[list[str]], list[str]],
+        body: list[str],
     ) -> list[str]:
         """Return what is done with each event that has a key, oldest first.
 
@@ -172,6 +177,8 @@ class SideWriter(WindowWriter):
         asks : callable
             From source of how many there may be, and from what is done where there is no room for so many results, to
             what asks for it.
+        test : callable
+            From what is done with an event to that done where it meets what is left of the condition.
         body : list of str
             What is done.
         """
@@ -193,5 +200,5 @@ class SideWriter(WindowWriter):
             *seek,
             *([f"if {row} >= 0:", *indent(asking)] if asking else []),
             f"while {row} >= 0:",
-            *indent([*body, f"{row} = {chain}[{row}]"]),
+            *indent([*test(body), f"{row} = {chain}[{row}]"]),
         ]

@@ -17,6 +17,7 @@ from spdist.program.joins.side_text import SideText, SideWriter, sides_of
 from spdist.program.parts import Block, Event, Most, QueryText, Whole, asked, indent, tested
 from spdist.program.queries.query_text import QueryWriter
 from spdist.program.shape import Sliding
+from spdist.program.tables.lookup_text import TableSide
 
 __all__ = ["JoinWriter"]
 
@@ -43,6 +44,8 @@ class JoinWriter(QueryWriter):
             window = text.own.window
             kept = SideWriter(whole, text, window, key or "0", self._groups) if isinstance(window, Sliding) else None
             self._kept.append(kept)
+        #: The side that is a table.
+        self._table = next((TableSide(whole, side) for side in self._join.sides if side.table is not None), None)
         #: Which side has no event in a pair that is put out.
         self._absent: int | None = None
 
@@ -75,7 +78,7 @@ class JoinWriter(QueryWriter):
                 for room in (f"dues {side.name}", "timers") if side.read.timed else ():
                     whole.count(room, most + most)
         for room in ("nodes", "groups", "pairs"):  # candidates, groups and values of the totals
-            whole.count(f"{room} {name}", Most({asked(name): 1}))
+            whole.count(f"{room} {name}", most if self._join.finds_one else Most({asked(name): 1}))
 
     def timers(self) -> list[list[str]]:
         """Return, for each side, what is done when the timer of its window is due for a key."""
@@ -156,25 +159,28 @@ class JoinWriter(QueryWriter):
         if not side.triggers:
             return []
         other, row, found = self._join.sides[1 - side.position], self._whole.name(), self._whole.name()
-        kept, pairs = self._kept[other.position], list[str]()
+        kept = self._kept[other.position] if other.table is None else self._table
+        source = "0" if leaves or other.table is None else self._entering.source
+        pairs: list[str] = []
 
         def made(partner: Callable[[int], Value]) -> Event:
             rows = (own, partner) if side.position == 0 else (partner, own)
-            return Event(self._read_pair(rows), timestamp, self._groups.number)
+            return Event(self._read_pair(rows), timestamp, self._groups.number, source)
 
         if kept is not None:
             event, search = made(lambda place: kept.value(place, row)), other.search
             given = self._writer(event.read, timestamp)
             keys = [given.kept(given.write(value)) for value in search.values]
             body = [*([f"{found} = True"] if side.outer else []), *results.of_pair(event, leaves)]
-            body = tested(search.rest, partial(self._writer, event.read, timestamp), body)
-            pairs = [*given.lines, *kept.found(keys, row, results.asks, body)]
+            test = partial(tested, search.rest, partial(self._writer, event.read, timestamp))
+            pairs = [*given.lines, *kept.found(keys, row, results.asks, test, body)]
         if side.outer:
             nothing = made(lambda place: Value(zero_of(other.schema.types[place]), "True", other.schema.types[place]))
             self._absent = other.position
             alone = results.of_pair(nothing, leaves)
             self._absent = None
-            asking = [f"if not {found}:", *indent(results.asks("1", [f"{found} = True"]))]
+            asking = results.asks("1", [f"{found} = True"])
+            asking = [f"if not {found}:", *indent(asking)] if asking else []
             pairs = [f"{found} = False", *pairs, *asking, f"if not {found}:", *indent(alone or ["pass"])]
         return results.of_event(pairs) if pairs else []
 

@@ -7,6 +7,7 @@ import numpy
 from spdist.program.machine.arithmetic import loop
 
 __all__ = [
+    "bucket_of",
     "digits_hash",
     "float_hash",
     "nulls_last",
@@ -99,9 +100,9 @@ def nulls_last(places, spare, nulls, begin, end):  # type: ignore[no-untyped-def
 
 
 @loop
-def text_hash(starts, content, number):  # type: ignore[no-untyped-def]
-    """Return the hash code of the text with a number, over its units of UTF-16."""
-    code, place, end = numpy.int64(0), starts[number], starts[number + 1]
+def text_hash(code, starts, content, number):  # type: ignore[no-untyped-def]
+    """Return the hash code of the text with a number, over its units of UTF-16, behind a text that has one."""
+    place, end = starts[number], starts[number + 1]
     while place < end:
         point, more = numpy.int64(content[place]), 0
         if point >= 0xF0:
@@ -122,11 +123,11 @@ def text_hash(starts, content, number):  # type: ignore[no-untyped-def]
 
 
 @loop
-def digits_hash(value):  # type: ignore[no-untyped-def]
-    """Return the hash code of a whole number as a text."""
-    code, size = numpy.int64(0), numpy.uint64(value)
+def digits_hash(code, value):  # type: ignore[no-untyped-def]
+    """Return the hash code of a whole number as a text, behind a text that has one."""
+    size = numpy.uint64(value)
     if value < 0:
-        code, size = numpy.int64(45), numpy.uint64(0) - numpy.uint64(value)
+        code, size = (31 * code + 45) & 0xFFFFFFFF, numpy.uint64(0) - numpy.uint64(value)
     unit = numpy.uint64(1)
     while size // unit >= numpy.uint64(10):
         unit *= numpy.uint64(10)
@@ -156,3 +157,9 @@ def float_hash(value):  # type: ignore[no-untyped-def]
 def word_hash(word):  # type: ignore[no-untyped-def]
     """Return the hash code of 64 bits: a whole number that is none of 32 bits, or those of a double."""
     return (word ^ (word >> 32)) & 0xFFFFFFFF
+
+
+@loop
+def bucket_of(code, buckets):  # type: ignore[no-untyped-def]
+    """Return in which of so many buckets, a power of two, a hash code belongs (`spdist.java.objects.bucket_of`)."""
+    return (code ^ (code >> 16)) & (buckets - 1)

@@ -13,8 +13,7 @@ from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.parts import Block, Event, QueryText, Whole, indent
 from spdist.program.queries.batch_groups import BatchGroups
 from spdist.program.queries.result_text import ResultWriter
-from spdist.program.shape import Batched, Looked, Read, Sessions, Sliding
-from spdist.program.tables.lookup_text import LookupText
+from spdist.program.shape import Batched, Read, Sessions, Sliding
 from spdist.program.tables.member_text import contained
 from spdist.program.text_functions import FAILED, NULL, argument_of
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
@@ -61,7 +60,6 @@ class QueryWriter:
         self._failed = whole.name()
         query.failed = ""
         self._groups = BatchGroups(whole.arrays, query, key or "0", whole.name(), self._writer)
-        self._lookup = LookupText(whole, query.read) if isinstance(query.read, Looked) else None
         self._window: WindowWriter | None = None
         if isinstance(query.read.window, Sliding) and not query.read.waits:
             make = SortedWriter if query.read.window.orders else WindowWriter
@@ -93,8 +91,6 @@ class QueryWriter:
         body += [*groups.enters(self._event_writer), *results.of(self._entering)]
         if window is not None:
             body += window.pushes_out(leaving)
-        if self._lookup is not None:
-            body = self._lookup.lines(self._event_writer, body)
         # What stands before the loop is known when the loop is.
         loop = self._loses(results.count, self._loop(body))
         return results.hands_over([*groups.before(), *loop, *groups.forgets()])
@@ -107,7 +103,7 @@ class QueryWriter:
 
     def _results(self, silent: bool = False) -> ResultWriter:
         made = ResultWriter(self._whole, self._query, self._block, self._key, self._groups, self._writer, silent)
-        if isinstance(self._read, Read) and self._lookup is None:
+        if isinstance(self._read, Read):
             made.text_function = self._text_function
         return made
 
@@ -196,7 +192,7 @@ class QueryWriter:
 
         named = self._whole.name, self._whole.text_number
         writer = TypedWriter(variable, timestamp, *named, aggregate, self._missing)
-        if isinstance(self._read, Read) and self._lookup is None:
+        if isinstance(self._read, Read):
             writer.text_function = partial(self._text_function, read)
             writer.contains = partial(self._contains, writer)
         writer.failing = (f"{self._failed} = True", "break") if self._can_lose else ()
@@ -211,7 +207,7 @@ class QueryWriter:
 
     def _missing(self, node: ast.IsNullEvent) -> str:
         """Return source of whether a stream has no event."""
-        return "False" if self._lookup is None else self._lookup.missing(node)
+        return "False"
 
     def _text_function(
         self,
@@ -257,7 +253,7 @@ class QueryWriter:
         """Whether an event that a function fails on is lost in the loop: with all of its chunk, and nothing is kept."""
         groups, limit = self._groups, self._read.checked.query.rate
         plain = self._read.window is None and self._query.keyed is None and limit is None
-        kept = groups.aggregated or bool(groups.conditions) or self._lookup is not None
+        kept = groups.aggregated or bool(groups.conditions)
         return plain and not kept and not self._block.source and self._whole.can_lose(self._block.stream)
 
     def _loses(self, count: str, loop: list[str]) -> list[str]:
@@ -283,14 +279,11 @@ class QueryWriter:
     def _key_writer(self, scope: Scope | None = None) -> TypedWriter:
         """Return a writer of expressions over the event that enters, which may look at functions of its texts."""
         writer = self._event_writer(scope)
-        if self._lookup is None:
-            writer.text_function = partial(self._text_function, self._attribute)
+        writer.text_function = partial(self._text_function, self._attribute)
         return writer
 
     def _attribute(self, place: int) -> Value:
         block = self._block
-        if self._lookup is not None and place >= len(block.types):
-            return self._lookup.value(place - len(block.types))
         values, nulls = self._whole.attribute(block.owner, place, block.types[place], block.room)
         return Value(f"{values}[{self._event}]", f"{nulls}[{self._event}] != 0", block.types[place])
 
@@ -298,7 +291,7 @@ class QueryWriter:
         lines: list[str] = []
         assert isinstance(self._read, Read)
         for condition in self._read.filters:
-            writer = self._key_writer(self._read.filtered)
+            writer = self._key_writer(self._read.checked.scope)
             test = writer.condition(condition)
             lines += [*writer.lines, f"if not ({test}):", "    continue"]
         return lines

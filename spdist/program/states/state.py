@@ -22,7 +22,7 @@ from spdist.program.joins.shape import Joined
 from spdist.program.parts import Aggregate, QueryText
 from spdist.program.patterns.shape import Matched
 from spdist.program.running.running import Running
-from spdist.program.shape import Looked, Query
+from spdist.program.shape import Query
 from spdist.program.states.join import fresh_sides, load_sides, stored_sides
 from spdist.program.states.key_words import key_numbers, key_texts, keys_of_texts, real_values, words_of
 from spdist.program.states.pattern import fresh_pattern, held_events, load_pattern, stored_patterns
@@ -62,8 +62,6 @@ def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, A
     if isinstance(query.read, Joined):
         load_sides(running, query, [(number, state[3:]) for number, state in states])
         limit = 1
-    elif isinstance(query.read, Looked):
-        limit = 1
     else:
         load = load_pattern if isinstance(query.read, Matched) else load_window
         load(running, query, [(number, state[1]) for number, state in states])
@@ -85,8 +83,6 @@ def stored_query(running: Running, query: QueryText, count: int) -> list[Any]:
     if isinstance(query.read, Matched):
         patterns = stored_patterns(running, query, count)
         return [list(state) for state in zip(totals, patterns, limits, strict=True)]
-    if isinstance(query.read, Looked):
-        return [[*state, [], None, None] for state in zip(totals, limits, strict=True)]
     windows = stored_windows(running, query, count)
     return [[*state, []] for state in zip(totals, windows, limits, strict=True)]
 
@@ -97,8 +93,6 @@ def fresh_query(read: Query) -> Any:
         return [[{}, [], {}], fresh_limit(read), [], *fresh_sides(read)]
     if isinstance(read, Matched):
         return [[{}, [], {}], fresh_pattern(read), fresh_limit(read)]
-    if isinstance(read, Looked):
-        return [[{}, [], {}], fresh_limit(read), [], None, None]
     return [[{}, [], {}], fresh_window(read), fresh_limit(read), []]
 
 

@@ -41,7 +41,7 @@ class ChangeText:
         self._table = table
         self._checked = query.read.checked
         self._output = self._checked.query.output
-        self._rows = TableText(whole.arrays, table, whole.name)
+        self._rows = TableText(whole, table)
         self._event, self._row = whole.name(), whole.name()
         self._scope: Scope = change_scope(self._checked.output, table.id, table.schema, self._checked.scope.tables)
         self._condition: ast.Expression | None = None

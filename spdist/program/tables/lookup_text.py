@@ -1,55 +1,62 @@
-"""A join of a stream with a table of a program by the table's primary key: an event finds one row at most."""
+"""A table of a program as a side of a join: the rows that an event of the other side finds, in the table's order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
-from spdist.language import ast
-from spdist.program.expressions import TypedWriter, Value, either, zero_of
-from spdist.program.parts import Whole, tested
-from spdist.program.shape import Looked
+from spdist.program.expressions import Value
+from spdist.program.joins.shape import Side
+from spdist.program.parts import Whole, indent
+from spdist.program.tables.shape import RowSearch
 from spdist.program.tables.text import TableText
 
-__all__ = ["LookupText"]
+__all__ = ["TableSide"]
 
 
-class LookupText:
-    """Writes how an event finds its row.
+class TableSide:
+    """Writes how an event looks into a table; as `spdist.program.joins.side_text.SideWriter` does for a window.
 
     Parameters
     ----------
     whole : Whole
         The text.
-    read : Looked
-        The query.
+    side : Side
+        The side that is the table.
     """
 
-    def __init__(self, whole: Whole, read: Looked) -> None:
-        self._read = read
-        self._rows = TableText(whole.arrays, read.table, whole.name)
-        self._row, self._hit = whole.name(), whole.name()
+    def __init__(self, whole: Whole, side: Side) -> None:
+        assert side.table is not None and isinstance(side.search, RowSearch)
+        self._rows = TableText(whole, side.table)
+        self._search = side.search
+        self._name = whole.name
 
-    def value(self, place: int) -> Value:
-        """Return an attribute of the row that was found."""
-        value = self._rows.value(place, self._row)
-        if not self._read.outer:
-            return value
-        text = f"({value.text} if {self._row} >= 0 else {zero_of(value.type)})"
-        return replace(value, text=text, null=either(f"{self._row} < 0", value.null))
+    def value(self, place: int, row: str) -> Value:
+        """Return the value of an attribute of a row, given source of its node."""
+        return self._rows.value(place, row)
 
-    def missing(self, node: ast.IsNullEvent) -> str:
-        """Return source of whether a side has no event."""
-        of_table = self._read.checked.scope.find(node.stream) != self._read.own
-        return f"{self._row} < 0" if of_table and self._read.outer else "False"
+    def found(
+        self,
+        keys: Sequence[Value],
+        row: str,
+        asks: Callable[[str, list[str]], list[str]],
+        test: Callable[[list[str]], list[str]],
+        body: list[str],
+    ) -> list[str]:
+        """Return what is done with each row that an event finds; for the parameters see `SideWriter.found`.
 
-    def lines(self, writer: Callable[[], TypedWriter], body: list[str]) -> list[str]:
-        """Return what is done with an event and its row; with one that finds none only in an outer join."""
-        search, own = self._read.search, writer()
-        keys = [own.kept(own.write(value)) for value in search.values]
-        found = [f"{self._hit} = True"] if self._read.outer else body
-        found = tested(search.rest, writer, found)
-        looks = [*own.lines, *self._rows.found(search.index, keys, search.nulls, self._row, found)]
-        if not self._read.outer:
-            return looks
-        return [f"{self._hit} = False", *looks, f"if not {self._hit}:", f"    {self._row} = -1", *body]
+        Where there may be several, they are looked for before anything is done with one: then it is known how many.
+        """
+        rows, search = self._rows, self._search
+        if rows.table.key and search.index == rows.table.key:
+            asking = asks("1", [f"{row} = -1"])
+            one = [*asking, f"if {row} >= 0:", *indent(body)] if asking else body
+            return rows.found(search.index, keys, search.nulls, row, test(one))
+        count, place = self._name(), self._name()
+        return [
+            *rows.gathered(search, keys, row, test, count),
+            f"if {count} > 0:",
+            *indent(asks(count, [f"{count} = 0"])),
+            f"for {place} in range({count}):",
+            f"    {row} = {rows.rows}[{place}]",
+            *indent(body),
+        ]

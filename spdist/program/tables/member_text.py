@@ -29,7 +29,7 @@ def contained(whole: Whole, table: LoopTable, scope: Scope, writer: TypedWriter,
     node : In
         The condition, and the name of the table.
     """
-    rows, hit, row = TableText(whole.arrays, table, whole.name), whole.name(), whole.name()
+    rows, hit, row = TableText(whole, table), whole.name(), whole.name()
     inside, position, search = membership_of(node, scope, table)
 
     def variable(named: ast.Variable) -> Value:

@@ -148,6 +148,10 @@ def _searched(checked: CheckedApp, table: LoopTable) -> list[tuple[int, ...]]:
         if query.target == table.id and isinstance(output, ast.Update | ast.Delete):
             scope = change_scope(query.output, table.id, table.schema, query.scope.tables)
             found.append(rows_of(output.on, scope, _TABLE, table).index)
+        if isinstance(query.query.input, ast.JoinInput):
+            sources = enumerate(query.scope.sources)
+            sides = [position for position, source in sources if source.stream_id == table.id]
+            found += [rows_of(query.query.input.on, query.scope, position, table).index for position in sides]
         for node in _memberships(query):
             if node.table == table.id:
                 found.append(membership_of(node, query.scope, table)[2].index)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, Value, dtype_of, either
 from spdist.program.key_text import finds, seeks
-from spdist.program.parts import indent
-from spdist.program.tables.shape import LoopTable
+from spdist.program.parts import Whole, indent
+from spdist.program.tables.order_text import key_rank
+from spdist.program.tables.shape import LoopTable, RowSearch
 
 __all__ = ["COUNT", "META", "MOST", "NEXT", "REFUSED", "TableIndex", "TableText", "indexes_of"]
 
@@ -80,21 +80,20 @@ class TableText:
 
     Parameters
     ----------
-    arrays : Arrays
-        Where its arrays are declared.
+    whole : Whole
+        The text.
     table : LoopTable
         The table.
-    name : callable
-        Returns a name that the text does not have yet.
     """
 
-    def __init__(self, arrays: Arrays, table: LoopTable, name: Callable[[], str]) -> None:
+    def __init__(self, whole: Whole, table: LoopTable) -> None:
         self.table = table
         self.indexes = indexes_of(table)
         #: What there must be a place for with each row that comes.
         self.room = f"rows {table.name}"
-        self._arrays = arrays
-        self._name = name
+        self._whole = whole
+        self._arrays = whole.arrays
+        self._name = whole.name
         self._prefix = table.name
         self._declare()
 
@@ -166,6 +165,54 @@ class TableText:
             return [*seek, f"if {number} >= 0:", f"    {row} = {own.name}_first[{number}]", *indent(body)]
         first = f"({own.name}_first[{number}] if {number} >= 0 else -1)"
         return [*seek, *self._chain(first, chain, row, body, goes_on)]
+
+    def gathered(
+        self, search: RowSearch, keys: Sequence[Value], row: str, test: Callable[[list[str]], list[str]], count: str
+    ) -> list[str]:
+        """Return what writes the rows that meet a condition, in the order of the table, into the array `rows`.
+
+        Parameters
+        ----------
+        search : RowSearch
+            How they are found.
+        keys : sequence of Value
+            The values that are looked up.
+        row : str
+            The name of a row's node while it is tested.
+        test : callable
+            From what is done with a row to that done where the row meets what is left of the condition.
+        count : str
+            The name of how many there are.
+        """
+        body = test([f"{self.rows}[{count}] = {row}", f"{count} += 1"])
+        index, nulls = search.index, search.nulls
+        looks = self.found(index, keys, nulls, row, body) if index else self.every(row, body)
+        key = self.table.key
+        sorts = self._sorts(row, count) if key and search.index != key else []
+        return [f"{count} = 0", *looks, *sorts]
+
+    @property
+    def rows(self) -> str:
+        """The array of the rows that were gathered last."""
+        return self._arrays.declare(f"{self._prefix}_rows", NUMBER, self.room)
+
+    def _sorts(self, row: str, count: str) -> list[str]:
+        """Return what brings rows that were gathered in the order of their insertion into that of their key."""
+        arrays, prefix, place = self._arrays, self._prefix, self._name()
+        spare, ranks = (arrays.declare(f"{prefix}_{name}", NUMBER, self.room) for name in ("spare", "rank"))
+        arrays.declare("text_starts", NUMBER, "1")
+        arrays.declare("text_bytes", FLAG, "1")
+        before, each, rank = key_rank(self._whole, self.table, [self.value(one, row) for one in self.table.key])
+        begun = [line.format(most=f"max({prefix}_info[{MOST}], {prefix}_info[{COUNT}])") for line in before]
+        return [
+            f"if {count} > 1:",
+            *indent(begun),
+            f"    for {place} in range({count}):",
+            f"        {row} = {self.rows}[{place}]",
+            *indent(indent(each)),
+            f"        {ranks}[{row}] = {rank}",
+            f"    sort_places({self.rows}, {spare}, {ranks}, text_starts, text_bytes, 0, {count}, 0)",
+        ]
 
     def _chain(self, first: str, chain: str, row: str, body: list[str], goes_on: str) -> list[str]:
         following = self._name()

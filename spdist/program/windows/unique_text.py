@@ -11,6 +11,7 @@ from typing import Any
 
 from spdist.language.types import Type
 from spdist.program.expressions import FLAG, NUMBER, TypedWriter, Value
+from spdist.program.hash_text import hashed, hashed_text
 from spdist.program.key_text import finds, key_word
 from spdist.program.parts import Event, QueryText, Whole, indent
 from spdist.program.shape import Unique
@@ -28,8 +29,7 @@ __all__ = [
     "UniqueWriter",
 ]
 
-#: Java's hash codes of the texts that are no digits.
-_TRUE, _FALSE, _NULL = 3569038, 97196323, 3392903
+_REALS = (Type.FLOAT, Type.DOUBLE)
 
 
 class _Keys:
@@ -82,22 +82,8 @@ class _Keys:
 
     def hashed(self, value: Value) -> str:
         """Return source of Java's hash code of a key, without sign."""
-        text, kind, as_text = value.text, value.type, self._unique.as_text
-        if kind is Type.STRING:
-            self._whole.arrays.declare("text_starts", NUMBER, "1")
-            self._whole.arrays.declare("text_bytes", FLAG, "1")
-            self._whole.sorts_texts = True
-            known = f"text_hash(text_starts, text_bytes, {text})"
-        elif kind is Type.BOOL:
-            yes, no = (_TRUE, _FALSE) if as_text else (1231, 1237)
-            known = f"({yes} if {text} else {no})"
-        elif kind is Type.FLOAT:
-            known = f"float_hash({text})"
-        elif kind is Type.DOUBLE:
-            known = f"word_hash({key_word(value)})"
-        else:
-            known = f"digits_hash({text})" if as_text else f"whole_hash({text})"
-        return f"({_NULL if as_text else 0} if {value.null} else {known})" if value.null else known
+        as_text = self._unique.as_text and value.type not in _REALS
+        return hashed_text(self._whole, value) if as_text else hashed(self._whole, value)
 
 
 class UniqueWriter(WindowWriter):
