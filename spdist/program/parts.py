@@ -15,7 +15,7 @@ from spdist.program.arrays import Arrays
 from spdist.program.called import Site
 from spdist.program.expressions import TypedWriter, Value
 from spdist.program.shape import Keyed, Query, Shape
-from spdist.program.tables.shape import LoopTable
+from spdist.program.tables.shape import LoopTable, outer_variables
 from spdist.program.text_functions import TextFunction
 
 __all__ = [
@@ -135,8 +135,9 @@ class QueryText:
         select = self.read.checked.query.select
         if not select.items:
             return sorted(self.read.star)
-        nodes = (node for item in select.items for node in item.expression.walk())
-        return sorted({*self.grouped, *(self.resolved(node) for node in nodes if isinstance(node, ast.Variable))})
+        scope = self.read.checked.scope
+        named = (one for item in select.items for one in outer_variables(item.expression, scope))
+        return sorted({*self.grouped, *map(self.resolved, named)})
 
     @property
     def holds_back(self) -> bool:

@@ -126,8 +126,9 @@ def read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
     filters = filters_of((*given.before, *given.after), given.span)
     window = window_of(given, source.schema, checked.scope)
     events = checked.query.output.events or "current"
-    if window is not None and any(isinstance(node, ast.In) for node in checked.query.select.walk()):
-        raise NotTyped("'in' of a table behind a window", checked.query.span)
+    looks = [node for node in checked.query.walk() if isinstance(node, ast.In)]
+    if any(isinstance(below, ast.In) for node in looks for below in node.operand.walk()):
+        raise NotTyped("'in' of a table within another one", checked.query.span)
     if events != "current" and window is None:
         raise NotTyped(f"'insert {events} events' without a window", checked.query.span)
     return Read(number, checked, source.stream_id, source.schema, filters, window, events)

@@ -79,6 +79,12 @@ def _look(random: Random, table: str, names: tuple[str, ...], key: list[str], ta
     source, on = random.choice(("S", "M")), _condition(random, table, names)
     if random.random() < 0.4:
         test = random.choice((f"({on}) in {table}", f"not (({on}) in {table})", f"ok or ({on}) in {table}"))
+        if random.random() < 0.4:
+            window = random.choice(("#window.length(2)", "#window.lengthBatch(2)", "#window.time(60)", ""))
+            events = random.choice(("", "all events ")) if window else ""
+            having = f" having ({table}.{names[0]} == {names[0]}) in {table}" if random.random() < 0.5 else ""
+            shown = f"{test} as there, {', '.join(dict.fromkeys(('sym', *names)))}"
+            return f"from {source}{window} select {shown}{having} insert {events}into {target};"
         if random.random() < 0.5:
             return f"from {source}[{test}]#window.length(2) select sym, count() as n group by sym insert into {target};"
         return f"from {source} select total, {test} as there, sym insert into {target};"
@@ -192,6 +198,13 @@ select sym, (L.kind == kind) in L as k, (L.price > price) in L as p insert into 
 from S[not ((L.price == price) in L) or ok] select sym insert into Mid;
 from Mid[(T.sym == sym) in T]#window.length(3)
 select sym, count() as n group by sym insert all events into Out2;
+from S#window.lengthBatch(3) select sym, kind, (T.sym == sym) in T as there
+having not there or (L.kind == kind and L.price > 1.0) in L insert into Out3;
+from S#window.time(60) select kind, volume, (T.volume == volume) in T as known, sum(total) as t
+insert all events into Out4;
+from S select volume, kind delete T on T.volume > volume and (L.kind == kind) in L;
+from S[volume < 1] select kind, price, sym
+update L set L.price = ifThenElse((T.sym == sym and T.volume > 0) in T, price, L.price + 1.0) on L.kind == kind;
 """
 #: Joins of a stream with tables by their primary keys.
 LOOKED = f"""{STREAM} @PrimaryKey('sym') define table T (sym string, volume int, price double);

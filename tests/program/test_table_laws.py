@@ -9,9 +9,12 @@ from unittest.mock import patch
 import pytest
 
 from spdist.engine.programs import state as programmed_state
+from spdist.language.types import Type
+from spdist.program.expressions import Value
 from spdist.program.joins import text as joins_text
 from spdist.program.joins.text import JoinWriter
 from spdist.program.machine.compiler import interpreted
+from spdist.program.queries import result_text
 from spdist.program.running import forgetting
 from spdist.program.tables import change_text, order_text, text
 from spdist.program.tables.change_text import ChangeText
@@ -82,6 +85,9 @@ def mutants() -> dict[str, Any]:
         grows, *more = rank(*given)
         return grows[:1], *more
 
+    def nowhere(*_: Any) -> Value:
+        return Value("False", "", Type.BOOL)
+
     assigned = ChangeText._assigned
 
     return {
@@ -95,6 +101,8 @@ def mutants() -> dict[str, Any]:
         "the order of a map": patch.object(text, "key_rank", unordered),
         "the buckets of a map": patch.object(text, "key_rank", with_16_buckets),
         "the parts of a key": patch.object(order_text, "behind", lambda before, text: before),
+        "in having": patch.object(result_text, "contained", nowhere),
+        "in a change": patch.object(change_text, "contained", nowhere),
         "what a join tests": patch.object(joins_text, "tested", lambda conditions, writer, body: body),
         "conditions beside a key": patch.object(change_text, "tested", lambda conditions, writer, body: body),
         "null keys": patch.object(TableText, "found", unknown),

@@ -9,7 +9,7 @@ from spdist.language import ast
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.arrays import FAILURES
-from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
+from spdist.program.expressions import NUMBER, TypedWriter, Value
 from spdist.program.parts import Block, Event, QueryText, Whole, indent
 from spdist.program.queries.batch_groups import BatchGroups
 from spdist.program.queries.result_text import ResultWriter
@@ -194,16 +194,9 @@ class QueryWriter:
         writer = TypedWriter(variable, timestamp, *named, aggregate, self._missing)
         if isinstance(self._read, Read):
             writer.text_function = partial(self._text_function, read)
-            writer.contains = partial(self._contains, writer)
+            writer.contains = partial(contained, self._whole, self._read.checked.scope, writer)
         writer.failing = (f"{self._failed} = True", "break") if self._can_lose else ()
         return writer
-
-    def _contains(self, writer: TypedWriter, node: ast.In) -> Value:
-        """Return whether a table has a row that meets a condition."""
-        table = self._whole.table(node.table)
-        if table is None:
-            raise NotTyped(f"the table '{node.table}'", node.span)
-        return contained(self._whole, table, self._read.checked.scope, writer, node)
 
     def _missing(self, node: ast.IsNullEvent) -> str:
         """Return source of whether a stream has no event."""

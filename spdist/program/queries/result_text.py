@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from spdist.language import ast
 from spdist.language.checking.scope import Scope
@@ -13,7 +14,8 @@ from spdist.program.patterns.shape import Matched
 from spdist.program.queries.chunk_text import Arrangement, Buffers
 from spdist.program.queries.group_text import GroupWriter
 from spdist.program.queries.rate_text import RateWriter
-from spdist.program.shape import Sliding
+from spdist.program.shape import Read, Sliding
+from spdist.program.tables.member_text import contained
 from spdist.program.text_functions import argument_of
 
 __all__ = ["ResultWriter"]
@@ -236,7 +238,10 @@ class ResultWriter:
                 return self._groups.value(call, self._groups.key)
 
             named = self._whole.name, self._whole.text_number
-            return TypedWriter(read, event.timestamp, *named, aggregate, text_function=text_function)
+            made = TypedWriter(read, event.timestamp, *named, aggregate, text_function=text_function)
+            if isinstance(self._read, Read):
+                made.contains = partial(contained, self._whole, scope, made)
+            return made
 
         updates, own = self._groups.updates(writer, leaves), writer()
         test = own.condition(condition)

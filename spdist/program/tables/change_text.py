@@ -5,12 +5,15 @@ The meaning is that of `spdist.operators.tables.writes` and `spdist.operators.ta
 
 from __future__ import annotations
 
+from functools import partial
+
 from spdist.language import ast
 from spdist.language.checking.changes import change_scope
 from spdist.language.checking.scope import Scope
 from spdist.operators.expressions.pushing import conjuncts
 from spdist.program.expressions import NotTyped, TypedWriter, Value
 from spdist.program.parts import Block, QueryText, Whole, indent, tested
+from spdist.program.tables.member_text import contained
 from spdist.program.tables.shape import LoopTable, rows_of
 from spdist.program.tables.text import TableText
 
@@ -154,7 +157,15 @@ class ChangeText:
             return (assigned or {}).get(found.attribute) or self._rows.value(found.attribute, self._row)
 
         timestamp = f"{self._block.timestamp}[{self._event}]"
-        return TypedWriter(variable, timestamp, self._whole.name, self._whole.text_number, missing=_no_event)
+        writer = TypedWriter(variable, timestamp, self._whole.name, self._whole.text_number, missing=_no_event)
+        writer.contains = partial(self._contains, writer)
+        return writer
+
+    def _contains(self, writer: TypedWriter, node: ast.In) -> Value:
+        """Return whether another table has a row; this one changes row by row, and operators look before they do."""
+        if node.table == self._table.id:
+            raise NotTyped("'in' of the table that is changed", node.span)
+        return contained(self._whole, self._scope, writer, node)
 
     def _changed(self, output: ast.Update) -> tuple[list[str], list[tuple[int, Value]]]:
         """Return what computes the new values of a row, and these: of the attributes that do not stay."""

@@ -7,21 +7,19 @@ from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.expressions import NotTyped, TypedWriter, Value
 from spdist.program.parts import Whole, tested
-from spdist.program.tables.shape import LoopTable, membership_of
+from spdist.program.tables.shape import membership_of
 from spdist.program.tables.text import TableText
 
 __all__ = ["contained"]
 
 
-def contained(whole: Whole, table: LoopTable, scope: Scope, writer: TypedWriter, node: ast.In) -> Value:
-    """Return whether a table has such a row.
+def contained(whole: Whole, scope: Scope, writer: TypedWriter, node: ast.In) -> Value:
+    """Return whether a table has such a row; raises NotTyped where the table is none of the program.
 
     Parameters
     ----------
     whole : Whole
         The text.
-    table : LoopTable
-        The table.
     scope : Scope
         What the expression around it may name.
     writer : TypedWriter
@@ -29,6 +27,9 @@ def contained(whole: Whole, table: LoopTable, scope: Scope, writer: TypedWriter,
     node : In
         The condition, and the name of the table.
     """
+    table = whole.table(node.table)
+    if table is None:
+        raise NotTyped(f"the table '{node.table}'", node.span)
     rows, hit, row = TableText(whole, table), whole.name(), whole.name()
     inside, position, search = membership_of(node, scope, table)
 

@@ -15,7 +15,16 @@ from spdist.operators.tables.table import keyed_attributes
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.search import Search, search_of
 
-__all__ = ["LoopTable", "RowSearch", "Tables", "membership_of", "rows_of", "tables_named", "tables_of"]
+__all__ = [
+    "LoopTable",
+    "RowSearch",
+    "Tables",
+    "membership_of",
+    "outer_variables",
+    "rows_of",
+    "tables_named",
+    "tables_of",
+]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
 #: The table's place in the scope of a change; the event is source 0.
@@ -152,23 +161,47 @@ def _searched(checked: CheckedApp, table: LoopTable) -> list[tuple[int, ...]]:
             sources = enumerate(query.scope.sources)
             sides = [position for position, source in sources if source.stream_id == table.id]
             found += [rows_of(query.query.input.on, query.scope, position, table).index for position in sides]
-        for node in _memberships(query):
+        for node, scope in _memberships(query):
             if node.table == table.id:
-                found.append(membership_of(node, query.scope, table)[2].index)
+                found.append(membership_of(node, scope, table)[2].index)
     return [index for index in found if index]
 
 
-def _memberships(query: CheckedQuery) -> list[ast.In]:
-    """Return where a query over one stream looks into tables: in front of everything else, and where it selects."""
-    given, select = query.query.input, query.query.select
-    if not isinstance(given, ast.SingleInput):
-        return []
-    handlers = (*given.before, *given.after)
-    read = [handler.condition for handler in handlers if isinstance(handler, ast.Filter)]
-    read += [item.expression for item in select.items]
-    found = [node for one in read for node in one.walk() if isinstance(node, ast.In)]
-    nested = {id(below) for node in found for below in node.operand.walk()}
-    return [node for node in found if id(node) not in nested]
+def _memberships(query: CheckedQuery) -> list[tuple[ast.In, Scope]]:
+    """Return where a query looks into tables, and what it may name there, but not where one look is within another one.
+
+    Over one stream that is in front of everything else, where it selects and in ``having``; else where it changes a
+    table.
+    """
+    given, select, output = query.query.input, query.query.select, query.query.output
+    read: list[tuple[ast.Expression, Scope]] = []
+    if isinstance(given, ast.SingleInput):
+        handlers = (*given.before, *given.after)
+        read = [(handler.condition, query.scope) for handler in handlers if isinstance(handler, ast.Filter)]
+        read += [(item.expression, query.scope) for item in select.items]
+        if select.having is not None:
+            read.append((select.having, query.scope.results(query.target, query.output)))
+    if isinstance(output, ast.Update | ast.Delete):
+        table = next(one for one in query.scope.tables if one.stream_id == query.target)
+        scope = change_scope(query.output, table.stream_id, table.schema, query.scope.tables)
+        changes = (item.expression for item in output.set) if isinstance(output, ast.Update) else ()
+        read += [(one, scope) for one in (output.on, *changes) if one is not None]
+    found = [(node, scope) for one, scope in read for node in one.walk() if isinstance(node, ast.In)]
+    nested = {id(below) for node, _ in found for below in node.operand.walk()}
+    return [(node, scope) for node, scope in found if id(node) not in nested]
+
+
+def outer_variables(expression: ast.Expression, scope: Scope) -> list[ast.Variable]:
+    """Return the variables of an expression but those that mean, within ``in``, attributes of the table's rows."""
+    nodes = list(expression.walk())
+    of_rows: set[int] = set()
+    for node in nodes:
+        if isinstance(node, ast.In):
+            table = next(one for one in scope.tables if one.stream_id == node.table)
+            inside = scope.with_table(table)
+            named = [one for one in node.operand.walk() if isinstance(one, ast.Variable)]
+            of_rows |= {id(one) for one in named if inside.resolve(one).source == len(scope.sources)}
+    return [node for node in nodes if isinstance(node, ast.Variable) and id(node) not in of_rows]
 
 
 def _queries(checked: CheckedApp) -> list[CheckedQuery]:
