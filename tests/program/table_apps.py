@@ -12,6 +12,7 @@ __all__ = ["JOINED", "LOOKED", "MEMBERS", "NUMBERED", "TABLES", "asked_of", "dra
 _ATTRIBUTES = {"sym": "string", "kind": "string", "price": "double", "rate": "float", "volume": "int", "total": "long"}
 _ATTRIBUTES |= {"ok": "bool"}
 _KEYS = ("", "", "'sym'", "'volume'", "'total'", "'ok'", "'sym', 'volume'", "'volume', 'ok', 'kind'", "'kind'")
+_KEYS += ("'price'", "'rate', 'kind'")
 
 
 def drawn_table_app(random: Random) -> str:
@@ -40,7 +41,7 @@ def drawn_table_app(random: Random) -> str:
 
 def asked_of(app: str) -> list[str]:
     """Return questions to the tables of an app: what they hold, and some that change them."""
-    tables = [table for table in ("T", "L", "B", "N") if f"define table {table} " in app]
+    tables = [table for table in ("T", "L", "B", "N", "R") if f"define table {table} " in app]
     if not tables:
         return []
     reads = [f"from {table} select *" for table in tables]
@@ -171,6 +172,7 @@ NUMBERED = f"""{STREAM}
 @PrimaryKey('n') define table T (n long, sym string);
 @PrimaryKey('sym') define table L (sym string, volume int, n long);
 @PrimaryKey('ok') define table B (ok bool, price double);
+@PrimaryKey('price') define table R (price double, sym string);
 from S select total as n, sym insert into T;
 from S[volume > 0] select * insert into M;
 from M select volume as many, total as n, kind update T set T.sym = kind on T.n >= n and T.n < n + many;
@@ -184,6 +186,9 @@ from S[volume > 1] select kind as sym, volume, total as n update or insert into 
 partition with (kind of S) begin
 from S select ok, avg(price) as price update or insert into B on B.ok == ok;
 end;
+from S select price, sym insert into R;
+from S[volume < 1] select price as least delete R on R.price < least - 7.0;
+from S[ok] as X join R on R.price <= X.price select R.price as price, R.sym as sym insert into Out3;
 from S as X join T on T.n > X.total - 900L and T.sym != X.kind select T.n as n, T.sym as sym insert into Out1;
 from S[ok] as X left outer join L on L.volume == X.volume select X.sym as a, L.sym as b insert into Out2;
 from S#window.length(2) select sym, count() as n insert into Out;

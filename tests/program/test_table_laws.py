@@ -88,6 +88,9 @@ def mutants() -> dict[str, Any]:
     def nowhere(*_: Any) -> Value:
         return Value("False", "", Type.BOOL)
 
+    def one_zero(value: Value) -> str:
+        return f"key_bits({value.text} + 0.0)" if value.type is Type.DOUBLE else value.text
+
     assigned = ChangeText._assigned
 
     return {
@@ -101,6 +104,7 @@ def mutants() -> dict[str, Any]:
         "the order of a map": patch.object(text, "key_rank", unordered),
         "the buckets of a map": patch.object(text, "key_rank", with_16_buckets),
         "the parts of a key": patch.object(order_text, "behind", lambda before, text: before),
+        "the zeros of a key": patch.object(text, "key_word", one_zero),
         "in having": patch.object(result_text, "contained", nowhere),
         "in a change": patch.object(change_text, "contained", nowhere),
         "what a join tests": patch.object(joins_text, "tested", lambda conditions, writer, body: body),

@@ -12,7 +12,7 @@ from spdist.mapping.read_rows import ARROW, PYTHON
 from spdist.operators.base import Row
 from spdist.program.expressions import fits
 from spdist.program.running.running import Running
-from spdist.program.states.key_words import key_numbers
+from spdist.program.states.key_words import key_numbers, words_of
 from spdist.program.tables.shape import LoopTable
 from spdist.program.tables.text import COUNT, MOST, NEXT, REFUSED, TableIndex, indexes_of
 
@@ -66,7 +66,7 @@ def _load_index(running: Running, table: LoopTable, index: TableIndex, count: in
     missing = numpy.zeros(count, bool)
     for at, place in enumerate(index.attributes):
         nulls = arrays[f"{table.name}_{place}_n"][:count] != 0
-        words[:, at] = numpy.where(nulls, 0, arrays[f"{table.name}_{place}"][:count])
+        words[:, at] = words_of(arrays[f"{table.name}_{place}"][:count], nulls, table.schema.types[place])
         if index.nulls:
             words[:, -1] += nulls.astype(numpy.int64) << at
         missing |= nulls

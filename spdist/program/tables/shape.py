@@ -9,7 +9,7 @@ from spdist.language import ast
 from spdist.language.checking.changes import change_scope
 from spdist.language.checking.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.checking.scope import Scope, Source
-from spdist.language.types import Schema, Type
+from spdist.language.types import Schema
 from spdist.operators.expressions.pushing import names_store
 from spdist.operators.tables.table import keyed_attributes
 from spdist.program.expressions import NotTyped, dtype_of
@@ -26,7 +26,6 @@ __all__ = [
     "tables_of",
 ]
 
-_REALS = (Type.FLOAT, Type.DOUBLE)
 #: The table's place in the scope of a change; the event is source 0.
 _TABLE = 1
 
@@ -139,8 +138,6 @@ def _without_form(definition: ast.TableDefinition, table: LoopTable) -> str:
     """Return why a table has no typed form; nothing where it has one."""
     if ast.find_annotations(definition.annotations, "Store"):
         return f"the table '{table.id}', which is kept elsewhere"
-    if any(table.schema.types[place] in _REALS for place in table.key):
-        return f"the table '{table.id}', whose primary key is real"
     try:
         for type in table.schema.types:
             dtype_of(type)

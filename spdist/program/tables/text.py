@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from spdist.program.expressions import FLAG, NUMBER, Value, dtype_of, either
-from spdist.program.key_text import finds, seeks
+from spdist.program.key_text import finds, key_word, seeks
 from spdist.program.parts import Whole, indent
 from spdist.program.tables.order_text import key_rank
 from spdist.program.tables.shape import LoopTable, RowSearch
@@ -53,17 +53,14 @@ class TableIndex:
     def words(self, values: Sequence[Value]) -> list[str]:
         """Return source of the words of a key."""
         if not self.nulls:
-            return [value.text for value in values]
+            return [key_word(value) for value in values]
         bits = [f"({1 << bit} if {value.null} else 0)" for bit, value in enumerate(values) if value.null]
-        return [*(f"(0 if {one.null} else {one.text})" if one.null else one.text for one in values), *_sum(bits)]
+        words = [f"(0 if {one.null} else {key_word(one)})" if one.null else key_word(one) for one in values]
+        return [*words, " + ".join(bits) or "0"]
 
     def without(self, values: Sequence[Value]) -> str:
         """Return the condition under which a key is in no index; empty where it always is in one."""
         return "" if self.nulls else either(*(value.null for value in values))
-
-
-def _sum(bits: list[str]) -> list[str]:
-    return [" + ".join(bits) or "0"]
 
 
 def indexes_of(table: LoopTable) -> list[TableIndex]:
