@@ -57,19 +57,19 @@ class Table:
 class Arrays:
     """All arrays of a program, in the order in which its text has them as parameters; which are of tables and lists.
 
-    `asking` are those who ask for room while the loop runs (`spdist.program.joins.demand_text`).
+    `asking` are those who ask for room while the loop runs (`spdist.program.joins.demand_text`), each with the room of
+    its results.
     """
 
     declared: dict[str, Array] = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
     free_lists: set[str] = field(default_factory=set)
-    asking: list[str] = field(default_factory=list)
+    asking: dict[str, str] = field(default_factory=dict)
 
-    def asks(self, name: str) -> int:
-        """Note who asks for room while the loop runs, and return what it calls."""
-        if name not in self.asking:
-            self.asking.append(name)
-        return ASKS - self.asking.index(name)
+    def asks(self, name: str, room: str) -> int:
+        """Note who asks for room while the loop runs, and where its results stand; return what it calls."""
+        self.asking.setdefault(name, room)
+        return ASKS - list(self.asking).index(name)
 
     def declare(self, name: str, dtype: str, room: str, fill: str = "0", width: int = 1) -> str:
         """Declare an array, where it is not yet, and return its name."""

@@ -342,6 +342,10 @@ class Whole(Protocol):
         """Return a table of the program."""
         ...
 
+    def outside(self, stream: str) -> tuple[str, str] | None:
+        """Return the prefix and the room of the arrays in which a stream goes out, where nobody else gets it."""
+        ...
+
     def follows(self, query: QueryText, block: Block, key: str) -> list[str]:
         """Return what is done with the results of a query: the blocks of their readers, or changes of a table."""
         ...

@@ -32,7 +32,7 @@ from spdist.program.patterns.text import PatternWriter
 from spdist.program.queries.output_text import OutputWriter
 from spdist.program.queries.query_text import QueryWriter
 from spdist.program.queries.rate_text import begins_ticking, ticking
-from spdist.program.shape import Keyed, Query, Read, Sessions, Shape
+from spdist.program.shape import Keyed, Query, Read, Sessions, Shape, streams_of
 from spdist.program.tables.change_text import ChangeText
 from spdist.program.tables.shape import LoopTable
 from spdist.program.text_functions import TextFunction, text_function
@@ -258,6 +258,11 @@ class Writer:
     def table(self, id: str) -> LoopTable | None:
         """Return a table of the program; None where it has none of that name."""
         return self._shape.tables.get(id)
+
+    def outside(self, stream: str) -> tuple[str, str] | None:
+        """Return the prefix and the room of the arrays in which a stream goes out, where nobody else gets it."""
+        read = any(stream in streams_of(element) for element in self._shape.elements)
+        return None if read or stream not in self._put_out else self._outputs.buffers(stream)
 
     def follows(self, query: QueryText, block: Block, key: str) -> list[str]:
         """Return what is done with the results of a query, for the parameters see `readers`."""

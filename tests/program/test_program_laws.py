@@ -75,7 +75,8 @@ class Watched:
                 times = [self._stamps[cause]] * (end - begin) if stamps is None else stamps[begin:end].tolist()
                 chunk = list(zip(times, made[begin:end], strict=True))
                 # What timers put out comes before what the event does.
-                self._picked.append(((cause, time == NO_TIMER, time, int(numbers[begin])), (stream, chunk)))
+                number = 0 if numbers is None else int(numbers[begin])
+                self._picked.append(((cause, time == NO_TIMER, time, number), (stream, chunk)))
 
         self.app.subscribe_each(stream, one, many, pick)
 

@@ -179,12 +179,10 @@ class Programmed:
         for cause, number in self._running.failures:
             lose(self._home, self._elements, self._shape, number, event_of(parts, cause))
         forget_texts(self._running)
-        kept = self._running.program.keeps_timestamps
         for stream, put in out.items():
             for receiver in self._behind[stream]:
-                stamps = None if kept else put.stamps
                 assert receiver.pick is not None  # see `Junction.behind`
-                receiver.pick(put.rows, put.bounds, put.causes, stamps, put.numbers, put.times)
+                receiver.pick(put.rows, put.bounds, put.causes, put.stamps, put.numbers, put.times)
         self._set_timer()
         if isinstance(self._running, MixedRunning) and self._running.costs_more():
             self.retire("so many events reach what has no typed form that operators are faster")

@@ -23,11 +23,13 @@ class Demand:
     arrays : Arrays
         Where the allowance is declared.
     name : str
-        Who asks; results stand in the room ``chunk`` of that name.
+        Who asks.
+    room : str
+        What the arrays of its results have a place for (`spdist.program.arrays.Array`).
     """
 
-    def __init__(self, arrays: Arrays, name: str) -> None:
-        self._site = arrays.asks(name)
+    def __init__(self, arrays: Arrays, name: str, room: str) -> None:
+        self._site = arrays.asks(name, room)
         self._allowed = arrays.declare(f"{name}_allowed", NUMBER, "1")
         #: How much there may be, counted in what is asked for.
         self.most = Most({asked(name): 1})

@@ -8,6 +8,7 @@ from spdist.program.expressions import NUMBER
 from spdist.program.joins.demand_text import Demand
 from spdist.program.joins.shape import Joined
 from spdist.program.parts import Event, Most
+from spdist.program.queries.chunk_text import Buffers
 from spdist.program.queries.result_text import ResultWriter
 
 __all__ = ["PairWriter"]
@@ -29,13 +30,14 @@ class PairWriter(ResultWriter):
 
     def __init__(self, *given: Any, **more: Any) -> None:
         whole, query = given[:2]
+        room = Buffers.of_results(whole, query).room
         one = isinstance(query.read, Joined) and query.read.finds_one
-        self._demand = None if one else Demand(whole.arrays, query.name)
+        self._demand = None if one else Demand(whole.arrays, query.name, room)
         self._ends = whole.name(), whole.name()
         #: The array of the pass of each result: what one pass of an event has given is one chunk; empty where all is.
         self._passes = ""
         if isinstance(query.read, Joined) and query.read.is_of_one:
-            self._passes = whole.arrays.declare(f"{query.name}_o_pass", NUMBER, f"chunk {query.name}")
+            self._passes = whole.arrays.declare(f"{query.name}_pass", NUMBER, room)
         #: Source of the number of the pass.
         self.number = "0"
         super().__init__(*given, **more)
@@ -48,20 +50,21 @@ class PairWriter(ResultWriter):
         """Return a chunk, given what makes its results, and what hands them over."""
         if not (self._passes and self.wanted):
             return super().hands_over(chunk)
-        return [f"{self.count} = 0", *chunk, *self._arranged.lines(), *self._in_runs(self._passes)]
+        return [f"{self.count} = {self.first}", *chunk, *self._arranged.lines(), *self._in_runs(self._passes)]
 
     @property
     def _most(self) -> Most:
         return super()._most if self._demand is None else self._demand.most
 
     def _own_attribute(self, place: int) -> int | None:
-        """Return which attribute of the event that comes an attribute of the output is: of one that a table joins."""
-        join, attribute = self._read, self._attribute_of(place)
+        join, found = self._read, self._attribute_of(place)
         assert isinstance(join, Joined)
-        side = join.sides[0 if attribute is None or attribute < join.width else 1]
-        if attribute is None or not join.with_table or side.table is not None:
+        looking = [side for side in join.sides if side.triggers and side.stream == self._block.stream]
+        if found is None or len(looking) != 1:
             return None
-        return attribute - join.width * side.position
+        (side,) = looking
+        own = found - (join.width if side.position else 0)
+        return own if 0 <= own < len(side.schema) else None
 
     def asks(self, bound: str, refused: list[str]) -> list[str]:
         """Return what asks for room for so many pairs; see `Demand.asks`."""

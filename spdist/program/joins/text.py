@@ -160,7 +160,7 @@ class JoinWriter(QueryWriter):
             return []
         other, row, found = self._join.sides[1 - side.position], self._whole.name(), self._whole.name()
         kept = self._kept[other.position] if other.table is None else self._table
-        source = "0" if leaves or other.table is None else self._entering.source
+        source = "0" if leaves else self._entering.source
         pairs: list[str] = []
 
         def made(partner: Callable[[int], Value]) -> Event:

@@ -79,7 +79,7 @@ def interpreted(program: Program) -> Compiled:
     source = _with_places(program.source).replace("@loop\n", "")
     exec(compile(source, "<program>", "exec"), names)
     names["uintp"] = _place
-    names["called"] = lambda callback, *numbers: callback(*numbers)
+    names["called"] = lambda callback, *numbers: callback(*map(int, numbers))
     return Compiled(names["run"], names["expire"], kernels, lambda function: (function, function))
 
 

@@ -11,6 +11,7 @@ from spdist.language.types import Type
 from spdist.operators.selection.arrangement import constant, swallows_one
 from spdist.program.expressions import FLAG, NUMBER
 from spdist.program.parts import QueryText, Whole, indent
+from spdist.program.patterns.shape import Matched
 
 __all__ = ["Arrangement", "Buffers"]
 
@@ -29,6 +30,8 @@ class Buffers:
         What they have a place for (`spdist.program.arrays.Array`).
     more : tuple of str
         What they have besides attributes and timestamp, each a whole number.
+    begin : str
+        Source of the place of a chunk's first result.
     """
 
     whole: Whole
@@ -36,11 +39,13 @@ class Buffers:
     owner: str
     room: str
     more: tuple[str, ...] = ()
+    begin: str = "0"
 
     @classmethod
     def of_results(cls, whole: Whole, query: QueryText) -> Buffers:
         """Return what the results of a query's chunk stand in.
 
+        Where they only go out, that is the arrays in which they do, behind the chunks before.
         ``kind`` is 1 of an event that leaves a window, ``w0``, ``w1``… are the words of its group's key.
         """
         select, rate = query.read.checked.query.select, query.read.checked.query.rate
@@ -49,7 +54,12 @@ class Buffers:
             more.append("kind")
         if rate is not None and rate.kind != "all" and query.grouped:
             more += [f"w{number}" for number in range(len(query.grouped) + 1)]
-        return cls(whole, query, f"{query.name}_o", f"chunk {query.name}", tuple(more))
+        # What is arranged, held back, or computed at the end of a batch is no chunk yet.
+        final = rate is None and not (select.order_by or select.limit is not None or select.offset is not None)
+        final = final and not (query.read.renews or isinstance(query.read, Matched))
+        outside = whole.outside(query.read.checked.target) if final else None
+        owner, room = outside or (f"{query.name}_o", f"chunk {query.name}")
+        return cls(whole, query, owner, room, tuple(more), f"{owner}_count[0]" if outside else "0")
 
     def declare(self) -> None:
         """Declare the arrays but those of attributes, which are declared where they are read."""
@@ -106,7 +116,7 @@ class Arrangement:
         self.buffers = results
         if moves:
             self.buffers = replace(results, owner=f"{results.query.name}_r")
-        self.begin, self.end = "0", count
+        self.begin, self.end = results.begin, count
         if not alone and not moves and (self._offset or self._limit is not None):
             self.begin, self.end = self._whole.name(), self._whole.name()
         elif moves:
@@ -122,7 +132,7 @@ class Arrangement:
         if self.swallows:
             return [f"{self._count} = 0"]
         if self.buffers is self._results:
-            if self.begin == "0":
+            if self.begin == self._results.begin:
                 return []
             last = self._count if self._cut is None else f"min({self._count}, {self._offset + self._cut})"
             return [f"{self.begin} = min({self._offset}, {self._count})", f"{self.end} = {last}"]

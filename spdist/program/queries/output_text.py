@@ -48,38 +48,48 @@ class OutputWriter:
             )
         return found
 
+    def buffers(self, stream: str) -> tuple[str, str]:
+        """Return the prefix of the arrays in which a stream is handed out, and their room."""
+        number = self._put_out.index(stream)
+        return f"h{number}", f"output {number}"
+
     def lines(self, whole: Whole, block: Block) -> list[str]:
-        """Return what hands the events of a block out."""
+        """Return what hands the events of a block out: they are copied, where they do not stand there already."""
         if not block.source:
             raise NotTyped(f"the stream {block.stream}, which is read and handed out")
-        number, event = self._put_out.index(block.stream), whole.name()
-        owner, room = f"h{number}", f"output {number}"
+        (owner, room), event, mixed = self.buffers(block.stream), whole.name(), self._shape.is_mixed
         whole.count(room, block.most)
-        count, mixed = whole.arrays.declare(f"{owner}_count", NUMBER, "1"), self._shape.is_mixed
-        number_now = "shared[NUMBER]" if mixed else "number"
-        stores = {
-            "cause": (NUMBER, whole.cause),
-            "number": (NUMBER, number_now),
-            "first": (FLAG, f"{event} == {block.begin}"),
+        count, chunks = (whole.arrays.declare(f"{owner}_{name}", NUMBER, "1") for name in ("count", "chunks"))
+        number = "shared[NUMBER]" if mixed else "number"
+        events = {
             "ts": (NUMBER, f"{block.timestamp}[{event}]"),
             "source": (NUMBER, f"{block.source}[{event}]"),
         }
-        if self._timed or mixed:
-            stores["at"] = NUMBER, "shared[RUNG]" if mixed else "rung"
         for attribute, type in enumerate(block.types):
             origin, shown = block.origins[attribute], (block.stream, attribute)
             if origin is None or self._origins.setdefault(shown, origin) != origin:
                 self.computed.add(shown)
             if shown in self._known:
                 values, nulls = whole.attribute(block.owner, attribute, type, block.room)
-                stores[str(attribute)] = dtype_of(type), f"{values}[{event}]"
-                stores[f"{attribute}_n"] = FLAG, f"{nulls}[{event}]"
-        for name, (dtype, _) in stores.items():
+                events[str(attribute)] = dtype_of(type), f"{values}[{event}]"
+                events[f"{attribute}_n"] = FLAG, f"{nulls}[{event}]"
+        chunk = {"cause": (NUMBER, whole.cause), "number": (NUMBER, number), "begin": (NUMBER, f"{count}[0]")}
+        if self._timed or mixed:
+            chunk["at"] = NUMBER, "shared[RUNG]" if mixed else "rung"
+        for name, (dtype, _) in (*events.items(), *chunk.items()):
             whole.arrays.declare(f"{owner}_{name}", dtype, room)
+        lines = [
+            f"k = {chunks}[0]",
+            *(f"{owner}_{name}[k] = {text}" for name, (_, text) in chunk.items()),
+            f"{chunks}[0] = k + 1",
+            f"{number} += {block.end} - {block.begin}",
+        ]
+        if block.owner == owner:
+            return [*lines, f"{count}[0] = {block.end}"]
         return [
+            *lines,
             f"for {event} in range({block.begin}, {block.end}):",
             f"    k = {count}[0]",
-            *(f"    {owner}_{name}[k] = {text}" for name, (_, text) in stores.items()),
+            *(f"    {owner}_{name}[k] = {text}" for name, (_, text) in events.items()),
             f"    {count}[0] = k + 1",
-            f"    {number_now} += 1",
         ]

@@ -92,7 +92,7 @@ class QueryWriter:
         if window is not None:
             body += window.pushes_out(leaving)
         # What stands before the loop is known when the loop is.
-        loop = self._loses(results.count, self._loop(body))
+        loop = self._loses(results, self._loop(body))
         return results.hands_over([*groups.before(), *loop, *groups.forgets()])
 
     def _loop(self, body: list[str]) -> list[str]:
@@ -249,7 +249,7 @@ class QueryWriter:
         kept = groups.aggregated or bool(groups.conditions)
         return plain and not kept and not self._block.source and self._whole.can_lose(self._block.stream)
 
-    def _loses(self, count: str, loop: list[str]) -> list[str]:
+    def _loses(self, results: ResultWriter, loop: list[str]) -> list[str]:
         """Return the loop over events with what is done where it has lost them."""
         failed = self._failed
         if not any(line.strip() == f"{failed} = True" for line in loop):
@@ -262,7 +262,7 @@ class QueryWriter:
             f"{self._whole.arrays.declare(f'failed_{name}', NUMBER, f'lost {FAILURES}')}[k] = {text}"
             for name, text in stored.items()
         ]
-        lost = [f"{count} = 0", f"k = {counted}[0]", *stores, f"{counted}[0] = k + 1"]
+        lost = [f"{results.count} = {results.first}", f"k = {counted}[0]", *stores, f"{counted}[0] = k + 1"]
         return [f"{failed} = False", *loop, f"if {failed}:", *indent(lost)]
 
     def _event_writer(self, scope: Scope | None = None) -> TypedWriter:

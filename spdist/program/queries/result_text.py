@@ -69,6 +69,10 @@ class ResultWriter:
         self.count = whole.name()
         alone = isinstance(query.read, Matched) or (groups.collapses and not groups.grouped)
         self._buffers = Buffers.of_results(whole, query)
+        #: Source of where they begin.
+        self.first = self._buffers.begin
+        if groups.begin == "0":
+            groups.begin = self.first
         self._arranged = Arrangement(self._buffers, self.count, alone)
         limited = query.read.checked.query.rate is not None
         self._rate = RateWriter(whole, query, self._arranged.buffers, key or "0") if limited and not silent else None
@@ -89,7 +93,7 @@ class ResultWriter:
         """Return a chunk, given what makes its results, and what hands it over."""
         if not self.wanted:
             return chunk
-        begins, count = [f"{self.count} = 0"], self.count
+        begins, count = [f"{self.count} = {self.first}"], self.count
         if self._groups.collapses and self._groups.grouped:
             begins += [f"mark{count} = marks[0] + 1", f"marks[0] = mark{count}"]
         return [*begins, *chunk, *self._arranged.lines(), *self._reads()]
@@ -110,7 +114,7 @@ class ResultWriter:
         begin, end = self._bounds
         more = [f"while {end} < {self.count} and {alike}[{end}] == {alike}[{begin}]:", f"    {end} += 1"]
         body = [f"{end} = {begin} + 1", *(more if alike else []), *self._reads(), f"{begin} = {end}"]
-        return [f"{begin} = 0", f"while {begin} < {self.count}:", *indent(body)]
+        return [f"{begin} = {self.first}", f"while {begin} < {self.count}:", *indent(body)]
 
     def of(self, event: Event, leaves: bool = False, noted: Sequence[str] = ()) -> list[str]:
         """Return what puts the result of an event into the chunk, where there is one, at ``s``.
@@ -158,7 +162,8 @@ class ResultWriter:
             origins.append(self._block.origins[attribute] if known and attribute is not None else None)
         self._buffers.declare()
         target, types, most, bounds = self._read.checked.target, tuple(output.types), self._most, self._bounds
-        self._whole.count(buffers.room, most)
+        if self._buffers.begin == "0":
+            self._whole.count(buffers.room, most)
         if self._rate is not None:
             most, buffers, bounds = self._rate.counts(most), self._rate.buffers, ("0", self._rate.count)
         if self._query.ticks:
@@ -203,8 +208,11 @@ class ResultWriter:
             if not self._select.items:
                 return event.read(self._read.star[place])
             if place not in items:
-                # The value of an aggregator may only be looked at where it is not null.
-                items[place] = writer.kept(writer.write(self._select.items[place].expression))
+                expression = self._select.items[place].expression
+                items[place] = writer.write(expression)
+                if not isinstance(expression, ast.Variable):
+                    # The value of an aggregator may only be looked at where it is not null.
+                    items[place] = writer.kept(items[place])
             return items[place]
 
         for place in self._fallible:
@@ -248,7 +256,7 @@ class ResultWriter:
         return [*updates, *own.lines], test
 
     def _stored(self, item: Callable[[int], Value], event: Event) -> list[str]:
-        owner = f"{self._query.name}_o"
+        owner = self._buffers.owner
         stores = [f"{owner}_ts[s] = {event.timestamp}", f"{owner}_source[s] = {event.source}"]
         if "w0" in self._buffers.more:
             words = self._groups.words(event.read)

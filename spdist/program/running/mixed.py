@@ -383,7 +383,7 @@ def _merged(made: PutOut | None, held: Sequence[_Held]) -> PutOut:
     """Return what the loop and what operators have put out to a stream, in order."""
     rows: list[Row] = []
     chunks: list[tuple[int, int]] = []
-    numbers: list[int] = []
+    firsts: list[int] = []
     stamps: list[int] = []
     begins, at = [], 0
     own = [] if made is None else list(made.rows)
@@ -397,7 +397,7 @@ def _merged(made: PutOut | None, held: Sequence[_Held]) -> PutOut:
             begins.append(len(rows))
             chunks.append((int(made.causes[at]), int(made.times[at])))
             rows.extend(own[begin:end])
-            numbers.extend(made.numbers[begin:end].tolist())
+            firsts.append(int(made.firsts[at]))
             stamps.extend(made.stamps[begin:end].tolist())
             at += 1
 
@@ -407,9 +407,9 @@ def _merged(made: PutOut | None, held: Sequence[_Held]) -> PutOut:
         begins.append(len(rows))
         chunks.append((one.cause, one.time))
         rows.extend(row for _, row in one.arrivals)
-        numbers.extend(range(one.number, one.number + len(one.arrivals)))
+        firsts.append(one.number)
         stamps.extend(timestamp for timestamp, _ in one.arrivals)
     if made is not None:
         of_loop(len(own))
     causes, times = (numpy.array([chunk[n] for chunk in chunks]) for n in (0, 1))
-    return PutOut(rows, numpy.array([*begins, len(rows)]), causes, numpy.array(numbers), numpy.array(stamps), times)
+    return PutOut(rows, numpy.array([*begins, len(rows)]), causes, numpy.array(firsts), numpy.array(stamps), times)

@@ -60,7 +60,7 @@ class Rooms:
         #: The allowances of those who ask for room, by what `Most` has them under; how much each was allowed last.
         self._allowances = {asked(name): f"{name}_allowed" for name in program.arrays.asking}
         self._allowed = dict.fromkeys(program.arrays.asking, _ALLOWED)
-        #: Whether the loop runs; how many events it was given; who asks it for room, and what stands in its buffers.
+        #: Whether the loop runs; how many events it was given; the room of who asks it for more, and what stands there.
         self.within = False
         self._events = 0
         self._asker: tuple[str, int] = "", 0
@@ -162,7 +162,7 @@ class Rooms:
         allowed = max(more, self._allowed[name])
         self._allowed[name] = min(2 * allowed, _MOST_ALLOWED)
         self.arrays[f"{name}_allowed"][0] = allowed
-        self._asker = f"chunk {name}", count
+        self._asker = self.program.arrays.asking[name], count
         for room, places in list(self._rooms.items()):
             needed = self._begun(room) + self._events * self._most.get(room, _ONE)[EACH]
             if needed > places:
@@ -258,14 +258,14 @@ class Rooms:
         return column.to_numpy(zero_copy_only=False)
 
     def column(self, values: Any, nulls: Any, type: Type) -> Any:
-        """Return values of a program as an Arrow column."""
+        """Return values of a program as an Arrow column of its own: the loop writes over them."""
         if type is Type.STRING:
             texts = self.texts.texts(values)
             return pc.if_else(pa.array(nulls == 0), texts, pa.scalar(None, pa.string())) if nulls.any() else texts
         mask = nulls != 0 if nulls.any() else None
         if type is Type.BOOL:
             return pa.array(values != 0, mask=mask)
-        return pa.array(values, ARROW[type], mask=mask)
+        return pa.array(values.copy(), ARROW[type], mask=mask)
 
     # Functions of texts.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -47,10 +48,11 @@ class PutOut:
         Where each chunk begins, and where the last one ends.
     causes : numpy.ndarray
         The rank of the event that has caused each chunk, or before which a timer has.
-    numbers : numpy.ndarray
-        Which of all that its cause puts out, to any stream, each row is; of timers since the call and at that time.
-    stamps : numpy.ndarray
-        The timestamps, ms.
+    firsts : numpy.ndarray
+        Which of all that its cause puts out, to any stream, the first row of each chunk is; of timers since the call
+        and at that time.
+    stamps : numpy.ndarray, optional
+        The timestamps, ms; None where they are those of the causes.
     times : numpy.ndarray, optional
         Where timers can put something out: when one has put out each chunk, ms; `NO_TIMER` where an event has.
     """
@@ -58,9 +60,16 @@ class PutOut:
     rows: Sequence[Row]
     bounds: Any
     causes: Any
-    numbers: Any
+    firsts: Any
     stamps: Any
     times: Any = None
+
+    @property
+    def numbers(self) -> Any:
+        """Which of all that its cause puts out each row is; None where each chunk is the first one of its cause."""
+        if not self.firsts.any():
+            return None
+        return numpy.arange(len(self.rows)) + numpy.repeat(self.firsts - self.bounds[:-1], numpy.diff(self.bounds))
 
 
 class Running(Rooms):
@@ -82,8 +91,9 @@ class Running(Rooms):
 
     def __init__(self, program: Program, compiled: Compiled, steady: bool = False) -> None:
         super().__init__(program, compiled, steady)
-        #: Of the streams that are put out, how many events are; there is none of one that no query can reach.
-        self._counts = [name for n, _ in enumerate(program.outputs) if (name := f"h{n}_count") in self.arrays]
+        #: Of the streams that are put out, how many events and chunks are; none of one that no query can reach.
+        names = (f"h{n}_{name}" for n, _ in enumerate(program.outputs) for name in ("count", "chunks"))
+        self._counts = [name for name in names if name in self.arrays]
         shown = {origin for origins in program.outputs.values() for origin in origins if origin is not None}
         self._wanted = {
             s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs
@@ -191,14 +201,21 @@ class Running(Rooms):
         arrays, chunks = self.arrays, []
         for output, target in enumerate(self.program.outputs):
             owner = f"h{output}"
-            times = arrays.get(f"{owner}_at")
-            for place in range(self._count(output)):
-                if arrays[f"{owner}_first"][place]:
-                    time = NO_TIMER if times is None else int(times[place])
-                    chunks.append((time, int(arrays[f"{owner}_number"][place]), target, list[Arrival]()))
-                row = self._row(output, target, place, arrivals)
-                chunks[-1][3].append((int(arrays[f"{owner}_ts"][place]), row))
+            times, bounds = arrays.get(f"{owner}_at"), self._bounds(output)
+            for chunk, (begin, end) in enumerate(pairwise(bounds.tolist())):
+                time = NO_TIMER if times is None else int(times[chunk])
+                stamps = arrays[f"{owner}_ts"][begin:end].tolist()
+                rows = [self._row(output, target, place, arrivals) for place in range(begin, end)]
+                number = int(arrays[f"{owner}_number"][chunk])
+                chunks.append((time, number, target, list(zip(stamps, rows, strict=True))))
         return chunks
+
+    def _bounds(self, output: int) -> Any:
+        """Return where each chunk that is put out to a stream begins, and where the last one ends."""
+        owner, count = f"h{output}", self._count(output)
+        if not count:
+            return numpy.zeros(1, numpy.int64)
+        return numpy.append(self.arrays[f"{owner}_begin"][: self.arrays[f"{owner}_chunks"][0]], count)
 
     def _fill_chunk(self, number: int, stream: str, arrivals: Sequence[Arrival]) -> bool:
         """Let events be the input; tells whether all values are of their types."""
@@ -271,7 +288,7 @@ class Running(Rooms):
         if self._broken is not None:
             return 1
         try:
-            self.ask(self.program.arrays.asking[ASKS - site], more, count)
+            self.ask(list(self.program.arrays.asking)[ASKS - site], more, count)
         except BaseException as error:
             self._broken = error
             return 1
@@ -311,8 +328,8 @@ class Running(Rooms):
         count = self._count(number)
         if not count:
             return None
-        source = arrays[f"{owner}_source"][:count]
-        made = []
+        source, bounds = arrays[f"{owner}_source"][:count], self._bounds(number)
+        chunks, made = len(bounds) - 1, []
         for place, type in enumerate(self.program.shape.schemas[stream].types):
             origin = self.program.outputs[stream][place]
             if origin is not None:
@@ -321,18 +338,12 @@ class Running(Rooms):
                 made.append(column if whole else column.take(pa.array(source)))
             else:
                 name = f"{owner}_{place}"
-                made.append(self.column(arrays[name][:count].copy(), arrays[f"{name}_n"][:count], type))
+                made.append(self.column(arrays[name][:count], arrays[f"{name}_n"][:count], type))
         batch = pa.RecordBatch.from_arrays(made, list(map(str, range(len(made)))))
-        first = numpy.flatnonzero(arrays[f"{owner}_first"][:count])
-        times = arrays[f"{owner}_at"][:count][first] if f"{owner}_at" in arrays else None
-        return PutOut(
-            ReadRows(batch, lambda: None),
-            numpy.append(first, count),
-            arrays[f"{owner}_cause"][:count][first],
-            arrays[f"{owner}_number"][:count].copy(),
-            arrays[f"{owner}_ts"][:count].copy(),
-            times,
-        )
+        causes, firsts = (arrays[f"{owner}_{name}"][:chunks].copy() for name in ("cause", "number"))
+        times = arrays[f"{owner}_at"][:chunks].copy() if f"{owner}_at" in arrays else None
+        stamps = None if self.program.keeps_timestamps else arrays[f"{owner}_ts"][:count].copy()
+        return PutOut(ReadRows(batch, lambda: None), bounds, causes, firsts, stamps, times)
 
 
 def _is_far(times: Any) -> bool:
