@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from re import findall
 
 from tests.program.drawn_apps import STREAM, drawn_condition, drawn_query
 
@@ -96,9 +97,19 @@ def _join(random: Random, streams: tuple[str, str], target: str, shaped: str = "
         ("", "", "", f" output {random.choice(('all', 'first', 'last'))} every {random.randint(1, 4)} events")
     )
     selected = _SHAPED if target == shaped else _selected(random, bool(left and right), even)
+    behind = _arranged(random, selected) + behind
     return (
         f"from {sides[0]} {kind} {sides[1]}{_condition(random)} select {selected}{behind} insert {events}into {target};"
     )
+
+
+def _arranged(random: Random, selected: str) -> str:
+    """Return ``order by``, ``limit`` and ``offset``, some or none of them."""
+    names = findall(r" as (\w+)", selected)
+    by = ", ".join(name + random.choice(("", " desc")) for name in random.sample(names, min(2, len(names))))
+    order = random.choice(("", "", f" order by {by}"))
+    limit = random.choice(("", "", "", f" limit {random.randint(1, 3)}"))
+    return order + limit + random.choice(("",) * 5 + (" offset 1",))
 
 
 def _selected(random: Random, totals: bool, even: bool) -> str:

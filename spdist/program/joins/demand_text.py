@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from spdist.program.arrays import Arrays
 from spdist.program.expressions import NUMBER
-from spdist.program.parts import Most, asked
 
 __all__ = ["Demand"]
 
@@ -31,8 +30,6 @@ class Demand:
     def __init__(self, arrays: Arrays, name: str, room: str) -> None:
         self._site = arrays.asks(name, room)
         self._allowed = arrays.declare(f"{name}_allowed", NUMBER, "1")
-        #: How much there may be, counted in what is asked for.
-        self.most = Most({asked(name): 1})
 
     def asks(self, bound: str, count: str, refused: list[str]) -> list[str]:
         """Return what asks for room, where there is too little.

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from spdist.program.expressions import NUMBER
 from spdist.program.joins.demand_text import Demand
 from spdist.program.joins.shape import Joined
-from spdist.program.parts import Event, Most
-from spdist.program.queries.chunk_text import Buffers
+from spdist.program.parts import Event, Most, asked
 from spdist.program.queries.result_text import ResultWriter
 
 __all__ = ["PairWriter"]
@@ -29,18 +27,18 @@ class PairWriter(ResultWriter):
     """
 
     def __init__(self, *given: Any, **more: Any) -> None:
-        whole, query = given[:2]
-        room = Buffers.of_results(whole, query).room
-        one = isinstance(query.read, Joined) and query.read.finds_one
-        self._demand = None if one else Demand(whole.arrays, query.name, room)
-        self._ends = whole.name(), whole.name()
-        #: The array of the pass of each result: what one pass of an event has given is one chunk; empty where all is.
-        self._passes = ""
-        if isinstance(query.read, Joined) and query.read.is_of_one:
-            self._passes = whole.arrays.declare(f"{query.name}_pass", NUMBER, room)
+        query = given[1]
+        self._one = isinstance(query.read, Joined) and query.read.finds_one
+        self._ends = given[0].name(), given[0].name()
         #: Source of the number of the pass.
         self.number = "0"
         super().__init__(*given, **more)
+        self._demand = None if self._one else Demand(self._whole.arrays, self._query.name, self._buffers.room)
+
+    @property
+    def _passes(self) -> str:
+        """The array of the pass of each result: what one pass of an event has given is a chunk; empty where all is."""
+        return f"{self._arranged.buffers.owner}_pass" if "pass" in self._buffers.more else ""
 
     @property
     def _bounds(self) -> tuple[str, str]:
@@ -48,13 +46,14 @@ class PairWriter(ResultWriter):
 
     def hands_over(self, chunk: list[str]) -> list[str]:
         """Return a chunk, given what makes its results, and what hands them over."""
-        if not (self._passes and self.wanted):
-            return super().hands_over(chunk)
-        return [f"{self.count} = {self.first}", *chunk, *self._arranged.lines(), *self._in_runs(self._passes)]
+        if not self.wanted:
+            return chunk
+        begins = f"{self._arranged.end} = {self._arranged.begin}"
+        return [begins, *chunk, *(self._in_runs(self._passes) if self._passes else self._reads())]
 
     @property
     def _most(self) -> Most:
-        return super()._most if self._demand is None else self._demand.most
+        return super()._most if self._one else Most({asked(self._query.name): 1})
 
     def _own_attribute(self, place: int) -> int | None:
         join, found = self._read, self._attribute_of(place)
@@ -68,7 +67,11 @@ class PairWriter(ResultWriter):
 
     def asks(self, bound: str, refused: list[str]) -> list[str]:
         """Return what asks for room for so many pairs; see `Demand.asks`."""
-        return [] if self._demand is None else self._demand.asks(bound, self.count if self.wanted else "0", refused)
+        return (
+            []
+            if self._demand is None
+            else self._demand.asks(bound, self._arranged.end if self.wanted else "0", refused)
+        )
 
     @property
     def selects(self) -> tuple[bool, bool]:
@@ -79,7 +82,7 @@ class PairWriter(ResultWriter):
 
     def of_pair(self, event: Event, leaves: bool) -> list[str]:
         """Return what adds a pair to the totals, or takes it off, and puts its result into the chunk."""
-        groups, noted = self._groups, [f"{self._passes}[s] = {self.number}"] if self._passes else []
+        groups, noted = self._groups, [f"{self._buffers.owner}_pass[s] = {self.number}"] if self._passes else []
         found = groups.finds(event.read)
         if not leaves:
             enters = groups.enters(lambda: self._writer(event.read, event.timestamp, event.group))
@@ -91,9 +94,10 @@ class PairWriter(ResultWriter):
     def of_event(self, pairs: list[str]) -> list[str]:
         """Return what selects from the pairs of an event, given what is done with each of them."""
         groups, count = self._groups, self.count
-        begins: list[str] = []
+        arranged = self._arranged.lines() if self.wanted else []
+        begins = [f"{count} = 0"] if self._arranged.part else []
         if groups.collapses and groups.grouped and self.wanted:
-            begins = [f"mark{count} = marks[0] + 1", f"marks[0] = mark{count}"]
+            begins += [f"mark{count} = marks[0] + 1", f"marks[0] = mark{count}"]
         elif groups.collapses and self.wanted:
-            begins = [f"{groups.begin} = {count}"]
-        return [*groups.before(), *begins, *pairs, *groups.forgets()]
+            begins += [f"{groups.begin} = {count}"]
+        return [*groups.before(), *begins, *pairs, *arranged, *groups.forgets()]

@@ -150,13 +150,12 @@ class Joined:
 
 def joined(checked: CheckedQuery, given: ast.JoinInput, number: int, tables: Mapping[str, LoopTable]) -> Joined:
     """Return a query over a join; raises NotTyped."""
-    span, select = checked.query.span, checked.query.select
+    span = checked.query.span
     if given.per is not None or given.within:
         raise NotTyped("a join with 'within'", span)
-    if select.order_by or select.limit is not None or select.offset is not None:
-        raise NotTyped("the order, or a limit, of what a join puts out", span)
     left, right = (_side(checked, given, position, tables) for position in (0, 1))
-    if totals_in(select) and any(side.window is None and side.table is None for side in (left, right)):
+    sides = left, right
+    if totals_in(checked.query.select) and any(side.window is None and side.table is None for side in sides):
         raise NotTyped("totals of a join of which a side has no window", span)
     return Joined(number, checked, (left, right), checked.query.output.events or "current")
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from spdist.language.types import Type
 from spdist.operators.selection.arrangement import constant, swallows_one
 from spdist.program.expressions import FLAG, NUMBER
+from spdist.program.joins.shape import Joined
 from spdist.program.parts import QueryText, Whole, indent
 from spdist.program.patterns.shape import Matched
 
@@ -46,10 +47,13 @@ class Buffers:
         """Return what the results of a query's chunk stand in.
 
         Where they only go out, that is the arrays in which they do, behind the chunks before.
-        ``kind`` is 1 of an event that leaves a window, ``w0``, ``w1``… are the words of its group's key.
+        ``kind`` is 1 of an event that leaves a window, ``pass`` tells apart what each pass of an event through a join
+        gives, ``w0``, ``w1``… are the words of its group's key.
         """
         select, rate = query.read.checked.query.select, query.read.checked.query.rate
         more = ["source"]
+        if isinstance(query.read, Joined) and query.read.is_of_one:
+            more.append("pass")
         if query.read.events == "all" and (select.order_by or select.limit is not None or rate is not None):
             more.append("kind")
         if rate is not None and rate.kind != "all" and query.grouped:
@@ -91,13 +95,15 @@ class Arrangement:
         Source of how many there are.
     alone : bool
         Whether each chunk has one result at most.
+    in_parts : bool
+        Whether a chunk has several parts, each arranged by itself: those that stand there are the results of one.
 
     Notes
     -----
     Where the order stays, readers get a part of the results; else those that are put out are copied, in their order.
     """
 
-    def __init__(self, results: Buffers, count: str, alone: bool) -> None:
+    def __init__(self, results: Buffers, count: str, alone: bool, in_parts: bool = False) -> None:
         self._results = results
         self._count = count
         self._whole = results.whole
@@ -111,13 +117,16 @@ class Arrangement:
         self._orders = bool(self._select.order_by) and not alone
         #: Whether results have kinds, which are told apart: those that leave a window are never cut off.
         self.kinds = self._events == "all" and not alone and (self._orders or self._limit is not None)
-        moves = self._orders or (self.kinds and self._limit is not None)
+        cuts = not alone and bool(self._offset or self._limit is not None)
+        moves = self._orders or (cuts and (self.kinds or in_parts))
         #: What readers get.
         self.buffers = results
         if moves:
             self.buffers = replace(results, owner=f"{results.query.name}_r")
         self.begin, self.end = results.begin, count
-        if not alone and not moves and (self._offset or self._limit is not None):
+        #: Source of where the part begins among what readers get; empty where there is one.
+        self.part = self._whole.name() if moves and in_parts else ""
+        if cuts and not moves:
             self.begin, self.end = self._whole.name(), self._whole.name()
         elif moves:
             self.end = self._whole.name()
@@ -141,11 +150,12 @@ class Arrangement:
         kept = [*self._results.copied("s", self.buffers, self.end), f"{self.end} += 1"]
         if self._cut is not None:
             kind = f"{self.kind}[s] != 0 or " if self.kinds else ""
-            kept = [f"if {kind}{self.end} < {self._cut}:", *indent(kept)]
+            full = f"{self.part} + {self._cut}" if self.part else f"{self._cut}"
+            kept = [f"if {kind}{self.end} < {full}:", *indent(kept)]
         place = f"{self._order}[k]" if order else "k"
         return [
             *order,
-            f"{self.end} = 0",
+            f"{self.part} = {self.end}" if self.part else f"{self.end} = 0",
             f"for k in range({self._offset}, {self._count}):",
             *indent([f"s = {place}", *kept]),
         ]

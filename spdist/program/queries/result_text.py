@@ -9,6 +9,7 @@ from spdist.language import ast
 from spdist.language.checking.scope import Scope
 from spdist.program.expressions import NotTyped, TypedWriter, Value, dtype_of
 from spdist.program.functions import may_fail
+from spdist.program.joins.shape import Joined
 from spdist.program.parts import Block, Event, Most, Origin, QueryText, Whole, indent
 from spdist.program.patterns.shape import Matched
 from spdist.program.queries.chunk_text import Arrangement, Buffers
@@ -73,7 +74,7 @@ class ResultWriter:
         self.first = self._buffers.begin
         if groups.begin == "0":
             groups.begin = self.first
-        self._arranged = Arrangement(self._buffers, self.count, alone)
+        self._arranged = Arrangement(self._buffers, self.count, alone, isinstance(query.read, Joined))
         limited = query.read.checked.query.rate is not None
         self._rate = RateWriter(whole, query, self._arranged.buffers, key or "0") if limited and not silent else None
         self._readers = [] if silent else self._reading(key)
@@ -112,9 +113,10 @@ class ResultWriter:
     def _in_runs(self, alike: str) -> list[str]:
         """Return what hands results over in runs: those that are `alike` there, which is an array; or one by one."""
         begin, end = self._bounds
-        more = [f"while {end} < {self.count} and {alike}[{end}] == {alike}[{begin}]:", f"    {end} += 1"]
+        first, last = self._arranged.begin, self._arranged.end
+        more = [f"while {end} < {last} and {alike}[{end}] == {alike}[{begin}]:", f"    {end} += 1"]
         body = [f"{end} = {begin} + 1", *(more if alike else []), *self._reads(), f"{begin} = {end}"]
-        return [f"{begin} = {self.first}", f"while {begin} < {self.count}:", *indent(body)]
+        return [f"{begin} = {first}", f"while {begin} < {last}:", *indent(body)]
 
     def of(self, event: Event, leaves: bool = False, noted: Sequence[str] = ()) -> list[str]:
         """Return what puts the result of an event into the chunk, where there is one, at ``s``.
