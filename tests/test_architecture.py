@@ -64,7 +64,6 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/operators/aggregations/columns.py",
         "spdist/operators/aggregations/runs.py",
         "spdist/operators/core/group_keys.py",
-        "spdist/operators/joins/runs.py",
         "spdist/operators/windows/sliding_columns.py",
         "spdist/program/",
         "spdist/engine/frames/",

@@ -223,7 +223,7 @@ def arrow_table(schema: Schema, rows: Sequence[Row]) -> pa.Table:
     columns = []
     for number, (name, kind) in enumerate(schema):
         if isinstance(rows, ReadRows):
-            column, _ = rows.column(number)
+            column = rows.column(number)
         elif kind is Type.OBJECT:
             column = _objects([row[number] for row in rows])
         else:

@@ -23,7 +23,6 @@ from spdist.mapping.base import Event, MapSetting
 from spdist.mapping.json_payloads import ENVELOPE, is_plain_json, json_text
 from spdist.mapping.mappers import sink_mapper
 from spdist.mapping.octets import OCTETS, bounds, joined, octets_of, octets_within
-from spdist.mapping.picked_rows import PickedRows
 from spdist.mapping.read_rows import ReadRows, all_rows
 
 __all__ = ["JsonTexts", "PayloadWriter", "Unwritten", "together"]
@@ -93,12 +92,12 @@ class PayloadWriter:
             done = end
         return made
 
-    def chunks(self, rows: PickedRows | ReadRows, bounds: Any) -> Sequence[Any]:
+    def chunks(self, rows: ReadRows, bounds: Any) -> Sequence[Any]:
         """Return the payloads of many chunks, at least one, where the writer is `quick`.
 
         Parameters
         ----------
-        rows : PickedRows or ReadRows
+        rows : ReadRows
             The events.
         bounds : numpy.ndarray
             At which of them each chunk begins, and where the last one ends.
@@ -143,7 +142,7 @@ class JsonTexts(Sequence[str]):
     @classmethod
     def following(cls, parts: Sequence[JsonTexts]) -> JsonTexts:
         """Return the payloads of several, at least one, all of the same attributes, as those of one."""
-        rows = _following([one._rows for one in parts])
+        rows = all_rows([one._rows for one in parts])
         starts = accumulate((len(one._rows) for one in parts), initial=0)
         bounds = [one._bounds[:-1] + start for one, start in zip(parts, starts, strict=False)]
         return cls(parts[0]._schema, rows, numpy.concatenate([*bounds, [len(rows)]]))
@@ -196,26 +195,14 @@ def together(parts: Sequence[Sequence[Any]]) -> Sequence[Any]:
     return JsonTexts.following(texts) if len(texts) == len(parts) else list(chain.from_iterable(parts))
 
 
-def _following(parts: Sequence[Sequence[Row]]) -> Sequence[Row]:
-    picked = [part for part in parts if isinstance(part, PickedRows)]
-    if len(picked) == len(parts):
-        return PickedRows.following(picked)
-    return all_rows(parts)
-
-
 def _columns(schema: Schema, rows: Sequence[Row]) -> Sequence[Any]:
     """Return the events of rows as pieces that are to be joined."""
     pieces: list[Any] = []
     before = f'{{"{ENVELOPE}":{{'
     for number, (name, kind) in enumerate(schema):
         end = "}" if number == len(schema) - 1 else ","
-        if isinstance(rows, PickedRows | ReadRows):
-            picked = rows.column(number)
-        else:
-            picked = [row[number] for row in rows], None
-        opening, values, closing = _column(kind, picked[0], end)
-        if picked[1] is not None:
-            values = values.take(pa.array(picked[1]))
+        column = rows.column(number) if isinstance(rows, ReadRows) else [row[number] for row in rows]
+        opening, values, closing = _column(kind, column, end)
         pieces += (f"{before}{json.dumps(name)}:{opening}".encode(), values)
         before = closing
     return (*pieces, (before + "}").encode())

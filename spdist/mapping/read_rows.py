@@ -172,9 +172,9 @@ class ReadRows(Sequence[Row]):
         """Tell whether there is a null in one of the attributes."""
         return any(self._columns.column(attribute).null_count for attribute in attributes)
 
-    def column(self, number: int) -> tuple[Any, None]:
-        """Return the values of an attribute as an Arrow array; see `spdist.mapping.picked_rows.PickedRows.column`."""
-        return self._columns.column(number), None
+    def column(self, number: int) -> Any:
+        """Return the values of an attribute as an Arrow array."""
+        return self._columns.column(number)
 
     def _column(self, attribute: int, begin: int, end: int) -> Any:
         return self._columns.column(attribute).slice(begin, end - begin)

@@ -11,8 +11,8 @@ from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.joins.join import JoinPlan, JoinQuery
-from spdist.operators.joins.quiet import QuietJoin
+from spdist.operators.joins.join import JoinQuery
+from spdist.operators.joins.quiet import QuietJoin, QuietJoinPlan
 from spdist.operators.windows.time import TimeWindow
 
 STREAMS = "define stream L (k string, v int); define stream R (k string, v int);"
@@ -101,7 +101,7 @@ def test_both_forms_have_the_same_state(monkeypatch: pytest.MonkeyPatch) -> None
         return made.snapshot()
 
     quiet = state()
-    monkeypatch.setattr(JoinPlan, "may_be_quiet", False)
+    monkeypatch.setattr(QuietJoinPlan, "may_be_quiet", False)
     assert state() == quiet
 
 

@@ -13,7 +13,7 @@ from spdist.engine.local.app import LocalApp
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.joins.join import JoinPlan
+from spdist.operators.joins.quiet import QuietJoinPlan
 from spdist.operators.windows.store import WindowStore
 
 SLIDING = ["#window.length(2)", "#window.length(4)", "#window.time(100)", "#window.time(400)", ""]
@@ -91,13 +91,13 @@ def outcome(text: str, steps: list[Any], restarts: bool) -> list[Any]:
 @contextmanager
 def scanning() -> Iterator[None]:
     """Joins that look at every row of a window."""
-    index, quiet = WindowStore.index, JoinPlan.may_be_quiet
+    index, quiet = WindowStore.index, QuietJoinPlan.may_be_quiet
     WindowStore.index = lambda self, attributes: None  # type: ignore[method-assign, assignment]
-    JoinPlan.may_be_quiet = False
+    QuietJoinPlan.may_be_quiet = False
     try:
         yield
     finally:
-        WindowStore.index, JoinPlan.may_be_quiet = index, quiet  # type: ignore[method-assign]
+        WindowStore.index, QuietJoinPlan.may_be_quiet = index, quiet  # type: ignore[method-assign]
 
 
 @settings(max_examples=150, deadline=None)
@@ -111,9 +111,9 @@ def test_an_index_finds_what_a_scan_finds_also_after_restarts(text: str, steps: 
 @settings(max_examples=200, deadline=None)
 @given(joins(SLIDING, PLAIN, ["current events"]), steps)
 def test_the_quiet_form_gives_what_the_plain_form_gives(text: str, steps: list[Any]) -> None:
-    JoinPlan.may_be_quiet = False
+    QuietJoinPlan.may_be_quiet = False
     try:
         expected = outcome(text, steps, restarts=False)
     finally:
-        JoinPlan.may_be_quiet = True
+        QuietJoinPlan.may_be_quiet = True
     assert outcome(text, steps, restarts=True) == expected

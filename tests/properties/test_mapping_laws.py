@@ -6,7 +6,6 @@ import json
 from itertools import cycle
 from typing import Any
 
-import numpy
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -18,7 +17,7 @@ from spdist.mapping.base import MapSetting
 from spdist.mapping.mappers import sink_mapper, source_mapper
 from spdist.mapping.payload_reader import BatchReader
 from spdist.mapping.payload_writer import JsonTexts, PayloadWriter
-from spdist.mapping.picked_rows import PickedRows
+from spdist.mapping.read_rows import ReadRows
 from spdist.transports.event_log import encoded
 
 _KINDS = ("string", "int", "long", "float", "double", "bool", "object")
@@ -233,32 +232,19 @@ def test_writing_a_column(kind: str, data: st.DataObject) -> None:
     assert [encoded(one) for one in writer.write([], rows, lambda *_: None)] == [encoded(one) for one in expected]
 
 
-@st.composite
-def picked(draw: st.DrawFn, rows: list[Any]) -> PickedRows:
-    """The same rows of three values, the first two from one source, in any order and among others."""
-    sources: list[list[Any]] = [[(row[1], row[0]) for row in rows], [(row[2],) for row in rows]]
-    places = []
-    for source in sources:
-        source += draw(st.lists(st.sampled_from(source), max_size=8))
-        order = draw(st.permutations(range(len(source))))
-        source[:] = [source[place] for place in order]
-        places.append(numpy.array([order.index(place) for place in range(len(rows))]))
-    return PickedRows(sources, places, [(0, 1), (0, 0), (1, 0)])
-
-
 _shapes = st.lists(st.integers(1, 4), min_size=1, max_size=5)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(_shapes, min_size=1, max_size=3), st.sampled_from([[False], [True], [False, True]]), st.data())
-def test_texts_that_follow_one_another(parts: list[list[int]], picks: list[bool], data: st.DataObject) -> None:
-    """Each part is given by the sizes of its chunks; `picks`: whether some are picked from the rows of others."""
+def test_texts_that_follow_one_another(parts: list[list[int]], columnar: list[bool], data: st.DataObject) -> None:
+    """Each part is given by the sizes of its chunks; `columnar`: whether some are columns."""
     schema = Schema.of([("a", "string"), ("b", "double"), ("c", "int")])
     mapper = sink_mapper(setting(schema, "json", {}))
     row = st.tuples(*(st.none() | _TYPICAL[kind] for kind in ("string", "double", "int")))
     expected: list[bytes] = []
     texts: list[JsonTexts] = []
-    for sizes, pick in zip(parts, cycle(picks), strict=False):
+    for sizes, read in zip(parts, cycle(columnar), strict=False):
         rows: list[Any] = []
         chunks = []
         for size in sizes:
@@ -266,7 +252,8 @@ def test_texts_that_follow_one_another(parts: list[list[int]], picks: list[bool]
             expected += map(encoded, mapper.write([(0, one) for one in own]))
             chunks += [(len(rows), len(rows) + size)] if size > 1 else []
             rows += own
-        texts.append(JsonTexts.grouped(schema, data.draw(picked(rows)) if pick else rows, chunks))
+        columns = ReadRows.of(rows, schema.types, range(3)) if read else None
+        texts.append(JsonTexts.grouped(schema, rows if columns is None else columns, chunks))
     whole = JsonTexts.following(texts)
     assert len(whole) == len(expected)
     assert whole.octets().to_pylist() == list(map(encoded, whole)) == expected

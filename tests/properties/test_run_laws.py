@@ -18,7 +18,6 @@ from spdist.engine.island.hosted import HostedApp, build_island
 from spdist.engine.island.island import Island
 from spdist.engine.island.runs import as_run
 from spdist.language.types import Schema
-from spdist.operators.joins import runs as join_runs
 from spdist.operators.tables import table
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
@@ -210,7 +209,7 @@ def delivered(outputs: list[object]) -> list[object]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(_JOINS), _events, _events, st.booleans(), st.data())
-def test_joins_of_many_events_at_once_give_what_single_events_give(
+def test_joins_of_many_events_in_programs_give_what_single_events_give(
     join: str, left: Steps, right: Steps, grouped: bool, data: st.DataObject
 ) -> None:
     size, together, cut = data.draw(st.integers(1, 12)), data.draw(st.integers(2, 6)), data.draw(st.integers(0, 6))
@@ -222,9 +221,9 @@ def test_joins_of_many_events_at_once_give_what_single_events_give(
     joined = CompiledInstance.of(assigned(app, reads="AB")).checked.streams["J"]
     results = ", ".join(f"{name} {kind.value}" for name, kind in joined)
     app = f"{sink} define stream J ({results}); {app}"
-    with patch.object(join_runs, "FEWEST", 10**9):
+    with programs(there=False):
         expected = delivered(course(app, Strategy.FIELD_GROUPING, sent, together, cut, "AB"))
-    with patch.object(join_runs, "FEWEST", 0):
+    with programs():
         assert delivered(course(app, Strategy.FIELD_GROUPING, sent, together, cut, "AB")) == expected
 
 
@@ -269,8 +268,7 @@ def fewest(count: int) -> Iterator[None]:
     """Fewer events go one by one; where that is none, programs run what has one."""
     with ExitStack() as patched:
         patched.enter_context(programs(there=count == 0))
-        for module in (join_runs, table):
-            patched.enter_context(patch.object(module, "FEWEST", count))
+        patched.enter_context(patch.object(table, "FEWEST", count))
         yield
 
 

@@ -14,7 +14,6 @@ from spdist.engine.frames.spark_types import EVENT_TIME, arrow_type
 from spdist.errors import MappingError
 from spdist.language.types import Schema, Type
 from spdist.mapping.json_payloads import json_text
-from spdist.mapping.picked_rows import PickedRows
 from spdist.mapping.read_rows import ReadRows
 from spdist.operators.base import Arrival, Row
 
@@ -57,14 +56,14 @@ class _Stream:
         for timestamp, row in arrivals:
             self.one(timestamp, row)
 
-    def add_columns(self, rows: PickedRows | ReadRows, times: Any) -> None:
+    def add_columns(self, rows: ReadRows, times: Any) -> None:
         """Add rows that are columns, and their times."""
         self._close()
         columns = []
         for place, (name, kind) in enumerate(self.schema):
-            values, places = rows.column(place)
-            made = self._column(name, kind, list(map(_text, _listed(values))) if kind is Type.OBJECT else values)
-            columns.append(made if places is None else made.take(pa.array(places)))
+            values = rows.column(place)
+            values = list(map(_text, _listed(values))) if kind is Type.OBJECT else values
+            columns.append(self._column(name, kind, values))
         self._parts.append((times, columns))
 
     def parts(self) -> Iterator[tuple[Any, list[Any]]]:

@@ -74,7 +74,7 @@ class _Route:
 
     def _places_of(self, rows: Sequence[tuple[Any, ...]], key: int) -> Any:
         """Return the partition of each row, as an array."""
-        column = rows.column(key)[0] if isinstance(rows, ReadRows) else None
+        column = rows.column(key) if isinstance(rows, ReadRows) else None
         if column is not None and pa.types.is_string(column.type):
             coded = column.dictionary_encode("encode")
             places = [self._place(value) for value in coded.dictionary.to_pylist()]

@@ -13,7 +13,6 @@ from spdist.language.checking.scope import undefined
 from spdist.operators.aggregations.aggregation import Aggregation
 from spdist.operators.core.junction import Receiver
 from spdist.operators.core.triggers import PURGE_RANK
-from spdist.operators.joins.quiet import QuietJoin
 from spdist.operators.partitions.partition import PartitionPlan, PartitionRuntime
 from spdist.operators.queries.plans import QueryInstance, QueryPlan, without_kinds
 from spdist.operators.queries.query import SingleStreamQuery, StateQuery, plan_query
@@ -71,12 +70,11 @@ class AppElements:
 
     def _subscribe(self, element: QueryInstance | PartitionRuntime) -> None:
         loops = element.loops if isinstance(element, SingleStreamQuery | StateQuery | PartitionRuntime) else {}
-        at_once = element.at_once if isinstance(element, QuietJoin) else None
         for stream_id, (one, many) in element.receivers.items():
             if stream_id in self._checked.windows:
                 self.window(stream_id).subscribe(without_kinds(many))
             else:
-                self._home.junction(stream_id).subscribe(Receiver(one, many, loops.get(stream_id), at_once=at_once))
+                self._home.junction(stream_id).subscribe(Receiver(one, many, loops.get(stream_id)))
         for window_id, receive in element.event_receivers.items():
             self.window(window_id).subscribe(receive)
 

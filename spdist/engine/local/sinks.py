@@ -15,7 +15,6 @@ from spdist.language.types import Schema, Type
 from spdist.mapping.base import MapSetting
 from spdist.mapping.mappers import sink_mapper
 from spdist.mapping.payload_writer import PayloadWriter, together
-from spdist.mapping.picked_rows import PickedRows
 from spdist.mapping.read_rows import ReadRows
 from spdist.mapping.templates import Filled, Template
 from spdist.operators.base import Arrival, Row
@@ -264,7 +263,7 @@ class _Together:
             self._chunks.append((begin, begin + len(rows)))
         self._rows.extend(rows)
 
-    def _picked(self, rows: PickedRows | ReadRows, bounds: Any, *_: Any) -> None:
+    def _picked(self, rows: ReadRows, bounds: Any, *_: Any) -> None:
         self._parts += [*self._written(), self._writer.chunks(rows, bounds)]
 
     def _written(self) -> Iterator[Sequence[Any]]:

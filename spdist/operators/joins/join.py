@@ -22,9 +22,8 @@ from spdist.operators.core.handlers import Flow
 from spdist.operators.core.junction import ReceiveMany, ReceiveOne
 from spdist.operators.expressions.codegen import Bindings, Frame
 from spdist.operators.expressions.finding import Finder, FindingPlan
-from spdist.operators.joins.quiet import QuietJoin, quiet_join
 from spdist.operators.joins.sides import ROWS, JoinReader, SidePlan, plan_sides, search
-from spdist.operators.queries.plans import Place, Plan, ReceiveEvents
+from spdist.operators.queries.plans import Place, Plan, QueryInstance, ReceiveEvents
 from spdist.operators.selection.aggregates import totals_in
 from spdist.operators.selection.output import Held
 from spdist.operators.selection.selector import SelectorState, Sink
@@ -36,9 +35,6 @@ __all__ = ["JoinPlan", "JoinQuery"]
 
 class JoinPlan(Plan):
     """A query over a join."""
-
-    #: Whether instances may take their quiet form, where they have one.
-    may_be_quiet = True
 
     def __init__(
         self,
@@ -88,10 +84,9 @@ class JoinPlan(Plan):
             outer=self.reader,
         )
 
-    def instance(self, place: Place) -> JoinQuery | QuietJoin:
+    def instance(self, place: Place) -> QueryInstance:
         """Return a new instance."""
-        plain = JoinQuery(self, place)
-        return (quiet_join(self, place, plain) if self.may_be_quiet else None) or plain
+        return JoinQuery(self, place)
 
 
 class JoinQuery:

@@ -11,53 +11,138 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 from spdist.functions.forms import Code
 from spdist.language import ast
 from spdist.language.checking.expressions import type_of
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
-from spdist.operators.base import CURRENT, Arrival
+from spdist.operators.base import CURRENT, Arrival, Row
 from spdist.operators.core.handlers import Flow, StreamProcessorPlan
-from spdist.operators.core.junction import ReceiveMany, ReceiveOne, Straight, TakesParts
+from spdist.operators.core.junction import ReceiveMany, ReceiveOne, Straight
 from spdist.operators.core.parameters import constant_values
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
 from spdist.operators.expressions.finding import Equality, StoredReader, conjuncts, equalities
 from spdist.operators.expressions.pushing import names_store
-from spdist.operators.joins.held import Held
-from spdist.operators.joins.runs import join_runs
+from spdist.operators.joins.join import JoinPlan, JoinQuery
 from spdist.operators.joins.sides import ROWS, SidePlan
-from spdist.operators.queries.plans import Place, ReceiveEvents
+from spdist.operators.queries.plans import Place, QueryInstance, ReceiveEvents
 from spdist.operators.tables.stores import Index
 
-if TYPE_CHECKING:
-    from spdist.operators.joins.join import JoinPlan, JoinQuery
-
-__all__ = ["QuietJoin", "quiet_join"]
+__all__ = ["QuietJoin", "QuietJoinPlan"]
 
 #: Later than every event: a side whose `latest` it is hands each event over.
 _ALWAYS_LATE = 2**63
+_NEVER = -(2**63)
 
 
-def quiet_join(plan: JoinPlan, place: Place, eager: JoinQuery) -> QuietJoin | None:
-    """Return the quiet form of a join outside of partitions; None where it has none.
+class QuietJoinPlan(JoinPlan):
+    """A query over a join, whose instances have the quiet form where there is one."""
+
+    #: Whether instances may have it.
+    may_be_quiet = True
+
+    def instance(self, place: Place) -> QueryInstance:
+        """Return a new instance."""
+        plain = JoinQuery(self, place)
+        return (_quiet_join(self, place, plain) if self.may_be_quiet else None) or plain
+
+
+@dataclass(slots=True)
+class _SideRows:
+    """What a side of a quiet join holds.
 
     Parameters
     ----------
-    plan : JoinPlan
-        The join.
-    place : Place
-        The app.
-    eager : JoinQuery
-        The plain form, of which nothing is used unless events come out of order.
+    position : int
+        0 for the left side, 1 for the right side.
+    attributes : tuple of int
+        Those that are the key by which the other side looks.
+    wanted : int, optional
+        The only attribute that is used of a partner.
+    size : int
+        Of the window: ms, or events.
+    timed : bool
+        Whether it is a window of time.
+
+    State
+    -----
+    ``events``: as the window would hold them, and those that are over and not taken off yet; ``rows``: the same rows by
+    key, or of each row the only value that is `wanted` of it; ``latest``: greatest timestamp so far.
     """
+
+    position: int
+    attributes: tuple[int, ...]
+    wanted: int | None
+    size: int
+    timed: bool
+    events: deque[Arrival] = field(default_factory=deque)
+    rows: dict[Any, deque[Any]] = field(default_factory=dict)
+    latest: list[int] = field(default_factory=lambda: [_NEVER])
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.events.clear()
+        self.rows.clear()
+        self.latest[0] = _NEVER
+
+    def over(self, now: int) -> None:
+        """Take off what is over at `now`."""
+        while self.timed and self.events and self.events[0][0] + self.size <= now:
+            key = self._key(self.events.popleft()[1])
+            if key is not None:
+                self.rows[key].popleft()
+                if not self.rows[key]:
+                    del self.rows[key]
+
+    def _hold(self, events: Sequence[Arrival]) -> None:
+        """Hold `events` and nothing else."""
+        self.clear()
+        self.events.extend(events)
+        for _, row in events:
+            key = self._key(row)
+            if key is not None:
+                self.rows.setdefault(key, deque()).append(row if self.wanted is None else row[self.wanted])
+
+    def _key(self, row: Row) -> Any:
+        if len(self.attributes) == 1:
+            return row[self.attributes[0]]
+        key = tuple(row[attribute] for attribute in self.attributes)
+        return None if None in key else key
+
+    def wake_ups(self) -> list[int]:
+        """Return when the window would wake: once for each timestamp."""
+        return list(dict.fromkeys(timestamp + self.size for timestamp, _ in self.events))
+
+    def snapshot(self, now: int) -> Any:
+        """Return the state as the window would."""
+        self.over(now)
+        events = deque(self.events)
+        return [events, self.latest[0], self.wake_ups()] if self.timed else events
+
+    def restore(self, state: Any, now: int) -> bool:
+        """Take over the state of a window; tells whether it is one that needs no timer."""
+        if not self.timed:
+            self._hold(state)
+            return True
+        events, latest, due = state
+        self._hold(events)
+        self.latest[0] = latest
+        times = [timestamp for timestamp, _ in events]
+        ordered = times == sorted(times) and all(time + self.size > now for time in times)
+        return ordered and due == self.wake_ups() and (not times or times[-1] == latest)
+
+
+def _quiet_join(plan: JoinPlan, place: Place, eager: JoinQuery) -> QuietJoin | None:
+    """Return the quiet form of a join outside of partitions, given the plain one; None where it has none."""
     target = eager.limit.sink.straight()
     if target is None or not _is_quiet(plan):
         return None
     writers = [_Writer(plan, side) for side in plan.sides]
-    held: list[Held | None] = []
+    held: list[_SideRows | None] = []
     for side in plan.sides:
         attributes = tuple(equality.attribute for equality in writers[1 - side.position].keys)
         held.append(_held(side, attributes, writers[1 - side.position].wanted))
@@ -79,13 +164,13 @@ def _fed(plan: JoinPlan, place: Place) -> bool:
     return any(side.kind == "stream" and place.is_fed(side.source.stream_id) for side in plan.sides)
 
 
-def _held(side: SidePlan, attributes: tuple[int, ...], wanted: int | None) -> Held | None:
+def _held(side: SidePlan, attributes: tuple[int, ...], wanted: int | None) -> _SideRows | None:
     if side.call is None or side.call.id not in ("time", "length") or not attributes:
         return None
     size = constant_values(side.call.args)[0]
     if side.call.id == "length" and size <= 0:
         return None
-    return Held(side.position, attributes, wanted, size, side.call.id == "time")
+    return _SideRows(side.position, attributes, wanted, size, side.call.id == "time")
 
 
 def _is_quiet(plan: JoinPlan) -> bool:
@@ -141,7 +226,7 @@ class _Writer:
         used = {own.attribute for own in map(scope.resolve, named) if own.source == self.other}
         return used.pop() if len(used) == 1 and items else None
 
-    def can_look(self, other: Held | None, stores: Mapping[str, Any]) -> bool:
+    def can_look(self, other: _SideRows | None, stores: Mapping[str, Any]) -> bool:
         """Tell whether the side finds its partners by key, or never finds any."""
         against = self.plan.sides[self.other]
         if against.kind == "table":
@@ -149,7 +234,7 @@ class _Writer:
             return index is not None and set(index.attributes) == {e.attribute for e in self.keys}
         return against.call is None or other is not None
 
-    def source(self, held: Sequence[Held | None], index: Index | None, bindings: Bindings) -> list[str]:
+    def source(self, held: Sequence[_SideRows | None], index: Index | None, bindings: Bindings) -> list[str]:
         """Return the functions ``one`` and ``many`` of this side."""
         own, other = held[self.own], held[self.other]
         looking = self._looking(other, index, bindings, "{row}") if self.side.triggers else []
@@ -180,7 +265,7 @@ class _Writer:
             *indent(many),
         ]
 
-    def _looking(self, other: Held | None, index: Index | None, bindings: Bindings, form: str) -> list[str]:
+    def _looking(self, other: _SideRows | None, index: Index | None, bindings: Bindings, form: str) -> list[str]:
         """Return what adds an event's results to ``out``, each written as `form` says."""
         around, inside = Frame(), Frame()
         outer = self.plan.reader(around, bindings)
@@ -273,7 +358,7 @@ _TELL_ONE = [
 ]
 
 
-def _late(held: Held) -> list[str]:
+def _late(held: _SideRows) -> list[str]:
     p = held.position
     return [
         f"if ts < latest{p}[0] or ts + {held.size} <= now:",
@@ -282,7 +367,7 @@ def _late(held: Held) -> list[str]:
     ]
 
 
-def _key_of(held: Held, row: str) -> tuple[str, str]:
+def _key_of(held: _SideRows, row: str) -> tuple[str, str]:
     """Return source of a row's key, and of the condition under which it has one."""
     if len(held.attributes) == 1:
         return f"{row}[{held.attributes[0]}]", "key is not None"
@@ -290,7 +375,7 @@ def _key_of(held: Held, row: str) -> tuple[str, str]:
     return f"({parts})", "None not in key"
 
 
-def _holding(held: Held, row: str) -> list[str]:
+def _holding(held: _SideRows, row: str) -> list[str]:
     p = held.position
     key, has_key = _key_of(held, row)
     kept = row if held.wanted is None else f"{row}[{held.wanted}]"
@@ -302,12 +387,12 @@ def _holding(held: Held, row: str) -> list[str]:
     return [*lines, f"if len(events{p}) > {held.size}:", *indent(_dropping(held))]
 
 
-def _taking_off(held: Held) -> list[str]:
+def _taking_off(held: _SideRows) -> list[str]:
     p = held.position
     return [f"while events{p} and events{p}[0][0] + {held.size} <= now:", *indent(_dropping(held))]
 
 
-def _dropping(held: Held) -> list[str]:
+def _dropping(held: _SideRows) -> list[str]:
     p = held.position
     key, has_key = _key_of(held, "gone")
     lines = [f"gone = events{p}.popleft()[1]", f"key = {key}", f"if {has_key}:", f"    under = rows{p}[key]"]
@@ -328,7 +413,7 @@ class QuietJoin:
         plan: JoinPlan,
         place: Place,
         eager: JoinQuery,
-        held: list[Held | None],
+        held: list[_SideRows | None],
         indexes: list[Index | None],
         writers: list[_Writer],
         target: Straight,
@@ -364,11 +449,6 @@ class QuietJoin:
             if side.kind == "stream":
                 flow = side.entry(Flow(made[f"one{side.position}"], made[f"many{side.position}"]), place.clock)
                 self.receivers[side.source.stream_id] = (flow.one, flow.many)
-        #: Takes many events of both sides at once; None where they must come one by one.
-        self.at_once: TakesParts | None = None
-        if not any(writer.tests for writer in writers):
-            keys = [writer.keys for writer in writers]
-            self.at_once = join_runs(plan, held, keys, target, place.clock, self.off)
 
     def _shown(self, arrivals: list[Arrival]) -> None:
         self.sink.many([(CURRENT, timestamp, row) for timestamp, row in arrivals])

@@ -23,7 +23,7 @@ from spdist.operators.core.processors import Processors
 from spdist.operators.expressions.codegen import Bindings, Frame, when_needed
 from spdist.operators.expressions.expression import unsupported
 from spdist.operators.expressions.readers import ElementReader, InputReader, RowReader
-from spdist.operators.joins.join import JoinPlan
+from spdist.operators.joins.quiet import QuietJoinPlan
 from spdist.operators.patterns.loops import pattern_loop
 from spdist.operators.patterns.pattern import Automaton, PatternPlan
 from spdist.operators.patterns.sequence_loops import sequence_loop
@@ -63,7 +63,7 @@ def plan_query(checked: CheckedQuery, rank: int, catalog: Catalog, stores: Mappi
     if isinstance(query.input, ast.PatternInput):
         return StatePlan(checked, query.input, rank, catalog, stores)
     if isinstance(query.input, ast.JoinInput):
-        return JoinPlan(checked, query.input, rank, catalog, stores)
+        return QuietJoinPlan(checked, query.input, rank, catalog, stores)
     raise unsupported("an anonymous stream", query.input.span)
 
 

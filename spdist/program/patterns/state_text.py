@@ -41,7 +41,7 @@ class StateWriter(ElementWriter):
         self._units = self._pattern.states.units
         self._waiting = self._pattern.states.waiting
         self._cells = self._lists = PatternCells(whole, query, self._at)
-        self._demand = Demand(whole.arrays, query.name)
+        self._demand = Demand(whole.arrays, query.name, f"chunk {query.name}")
         self._output: MatchWriter | None = None
         #: Source of what is alike for the results that one state gives for one event.
         self._cause = ""

@@ -125,9 +125,9 @@ class Running(Rooms):
         self.refused = NOT_TYPED
         for stream, part in parts.items():
             read = ReadRows.of(part.rows, self._types[stream], self._wanted[stream])
-            if read is None or any(read.column(place)[0].null_count for place in self._known.get(stream, ())):
+            if read is None or any(read.column(place).null_count for place in self._known.get(stream, ())):
                 return None
-            if any(_is_far(read.column(place)[0]) for place in self._timed.get(stream, ())):
+            if any(_is_far(read.column(place)) for place in self._timed.get(stream, ())):
                 self.refused = TOO_FAR
                 return None
             columns[stream] = read
@@ -313,7 +313,7 @@ class Running(Rooms):
         count = len(rows)
         self.arrays[f"i{number}_ts"][:count] = stamps
         for place in self.program.inputs[stream]:
-            column, _ = rows.column(place)
+            column = rows.column(place)
             name = f"i{number}_{place}"
             values, type = self.arrays[name][:count], self._types[stream][place]
             given = self.numbers(column, type, values)
@@ -333,7 +333,7 @@ class Running(Rooms):
         for place, type in enumerate(self.program.shape.schemas[stream].types):
             origin = self.program.outputs[stream][place]
             if origin is not None:
-                column, _ = columns[origin[0]].column(origin[1])
+                column = columns[origin[0]].column(origin[1])
                 whole = count == len(column) and bool((source == numpy.arange(count)).all())
                 made.append(column if whole else column.take(pa.array(source)))
             else:

@@ -116,7 +116,7 @@ class Payload:
         if widths != {len(self.schema)}:
             raise ValueError(f"rows of {widths} values for {self.schema}")
         for place, (name, kind) in enumerate(self.schema):
-            column = rows.column(place)[0] if isinstance(rows, ReadRows) else None
+            column = rows.column(place) if isinstance(rows, ReadRows) else None
             if column is not None and column.type == ARROW.get(kind):
                 described, values = pa.field(name, ARROW[kind]), column
             else:
