@@ -326,8 +326,8 @@ class Whole(Protocol):
         """Return the arrays of an attribute's values and nulls."""
         ...
 
-    def until(self, read: Query, limit: bool = False) -> str:
-        """Return source of until when the timers of a query have fired, or that of its rate limit."""
+    def until(self, read: Query, operator: int = 0) -> str:
+        """Return source of until when the timers of an operator of a query have fired."""
         ...
 
     def count(self, room: str, most: Most) -> None:

@@ -184,9 +184,9 @@ class Writer:
             return fired_in_turn(blocks)
         return fired(blocks) if blocks else []
 
-    def until(self, read: Query, limit: bool = False) -> str:
-        """Return source of until when the timers of a query have fired, or that of its rate limit."""
-        own = rank(read.number, RATE_LIMIT if limit else 0)
+    def until(self, read: Query, operator: int = 0) -> str:
+        """Return source of until when the timers of an operator of a query have fired."""
+        own = rank(read.number, operator)
         if self._returned:
             return f"(max(until, shared[DUE]) if {own} < shared[ELEMENT] else until)"
         before = self._firing is not None and own < self._firing

@@ -10,6 +10,7 @@ __all__ = [
     "EXTERNAL",
     "HAVING",
     "JOINS",
+    "JOINS_OF_BATCHES",
     "JOINS_OF_ONE",
     "LIMITED",
     "PAIRS_IN_TABLES",
@@ -135,6 +136,22 @@ partition with (kind of S) begin
 from S#window.length(4) as a join S[volume > 0]#window.length(2) as b on a.sym == b.sym
 select a.sym as sym, sum(b.volume) as v group by a.sym insert all events into #J;
 from #J#window.length(2) select sym, sum(v) as v output all every 2 events insert into Out2;
+end;
+"""
+#: Sides that release batches: next to windows that slide, of a stream with itself, in a partition.
+JOINS_OF_BATCHES = f"""{STREAM}
+from S select * insert into A;
+from S[volume > 0]#window.lengthBatch(3) as l join S#window.length(5) as r on l.sym == r.sym
+select l.sym as a, r.price as b insert all events into Out1;
+from S#window.lengthBatch(2) as l left outer join A#window.lengthBatch(3) as r on l.kind == r.kind
+select l.sym as a, r.price as b order by b desc limit 2 offset 1 insert into Out2;
+from S#window.timeBatch(50) as l join A#window.time(900) as r on l.kind == r.kind
+select l.sym as a, r.price as b insert expired events into Out3;
+from S#window.length(4) as l full outer join A#window.timeBatch(70, 13) as r on l.ok == r.ok
+select l.sym as a, r.price as b limit 3 insert all events into Out4;
+partition with (sym of S, sym of A) begin
+from S#window.timeBatch(60) as l unidirectional join A#window.timeBatch(90) as r
+select l.sym as a, l.rate as b, r.price as c group by r.price insert into Out5;
 end;
 """
 #: More pairs for one event than there was ever room for, of as many groups.

@@ -57,6 +57,8 @@ def _window(random: Random) -> str:
             f"#window.length({random.randint(1, 5)})",
             f"#window.time({random.choice((1, 50, 900))})",
             f"#window.timeLength({random.choice((50, 900))}, {random.randint(1, 4)})",
+            f"#window.lengthBatch({random.randint(1, 4)})",
+            f"#window.timeBatch({random.choice(('1', '50', '900', '70, 13'))})",
         )
     )
 
@@ -96,7 +98,8 @@ def _join(random: Random, streams: tuple[str, str], target: str, shaped: str = "
     behind = random.choice(
         ("", "", "", f" output {random.choice(('all', 'first', 'last'))} every {random.randint(1, 4)} events")
     )
-    selected = _SHAPED if target == shaped else _selected(random, bool(left and right), even)
+    totals = bool(left and right) and "Batch" not in left + right
+    selected = _SHAPED if target == shaped else _selected(random, totals, even)
     behind = _arranged(random, selected) + behind
     return (
         f"from {sides[0]} {kind} {sides[1]}{_condition(random)} select {selected}{behind} insert {events}into {target};"

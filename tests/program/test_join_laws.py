@@ -10,7 +10,7 @@ import pytest
 from spdist.facade import explain
 from spdist.program.machine.compiler import interpreted
 from spdist.program.running import reserve
-from tests.program.chosen_apps import JOINS, JOINS_OF_ONE, PAIRS_IN_TABLES, PAIRS_OF_MANY
+from tests.program.chosen_apps import JOINS, JOINS_OF_BATCHES, JOINS_OF_ONE, PAIRS_IN_TABLES, PAIRS_OF_MANY
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.drawn_joins import drawn_join_app
 from tests.program.test_program_laws import Watched, alike, checked_app
@@ -49,7 +49,7 @@ def test_a_drawn_app_with_joins_does_the_same_with_its_program(group: int) -> No
     assert out > 200
 
 
-@pytest.mark.parametrize("app", [JOINS, JOINS_OF_ONE, CALLED])
+@pytest.mark.parametrize("app", [JOINS, JOINS_OF_ONE, JOINS_OF_BATCHES, CALLED])
 def test_joins_of_one_subject_do_the_same_with_their_program(app: str) -> None:
     assert sum(alike(checked_app(app), Random(seed), interpreted, steps=30) for seed in range(3)) > 300
 
@@ -74,5 +74,11 @@ def test_it_is_told_which_joins_are_compiled() -> None:
     @info(name='found') from A#window.length(3) as a join B#window.time(1 sec) as b on a.sym == b.sym
     select a.sym as sym insert into Out;"""
     assert explain(app).compiled == "yes"
-    told = explain(app.replace("select a.sym", "select count() as n, a.sym").replace("#window.length(3)", "")).compiled
+    counted = app.replace("select a.sym", "select count() as n, a.sym")
+    told = explain(counted.replace("#window.length(3)", "")).compiled
     assert told == "no: totals of a join of which a side has no window (line 2)"
+    batches = app.replace("length(3)", "lengthBatch(3)")
+    assert explain(batches).compiled == "yes"
+    assert explain(batches.replace("(3)", "(3, true)")).compiled == "no: the window lengthBatch of a join (line 2)"
+    told = explain(counted.replace("length(3)", "lengthBatch(3)")).compiled
+    assert told == "no: totals of a join of which a side releases batches (line 2)"

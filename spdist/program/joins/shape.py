@@ -14,7 +14,7 @@ from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.functions import CLOCKS
 from spdist.program.search import Search, search_of
 from spdist.program.tables.shape import LoopTable, rows_of
-from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, filters_of, window_of
+from spdist.program.windows.shape import Batched, Kept, Sessions, filters_of, window_of
 
 __all__ = ["Joined", "Side", "joined"]
 
@@ -31,7 +31,7 @@ class Side:
         What it reads, and the attributes of that.
     filters : tuple of Expression
         Conditions in front of the window; they know the stream by its own name.
-    window : Sliding, optional
+    window : Sliding or Batched, optional
         What it keeps; without, nothing.
     triggers : bool
         Whether its events look for partners.
@@ -77,11 +77,15 @@ class Joined:
 
     #: The windows are those of its sides.
     window = None
-    waits = False
     renews = False
     batches = False
     leaving = True
     lists: tuple[str, ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether pairs are there later than the event that comes: those of a batch are."""
+        return any(isinstance(side.window, Batched) for side in self.sides)
 
     @property
     def is_of_one(self) -> bool:
@@ -157,6 +161,8 @@ def joined(checked: CheckedQuery, given: ast.JoinInput, number: int, tables: Map
     sides = left, right
     if totals_in(checked.query.select) and any(side.window is None and side.table is None for side in sides):
         raise NotTyped("totals of a join of which a side has no window", span)
+    if totals_in(checked.query.select) and any(isinstance(side.window, Batched) for side in (left, right)):
+        raise NotTyped("totals of a join of which a side releases batches", span)
     return Joined(number, checked, (left, right), checked.query.output.events or "current")
 
 
@@ -191,10 +197,12 @@ def _side(checked: CheckedQuery, given: ast.JoinInput, position: int, tables: Ma
 
 def _window(side: ast.JoinSide, schema: Schema, scope: Scope) -> Kept | None:
     window = window_of(side.input, schema, scope)
-    if isinstance(window, Batched | Sessions) or (
-        window is not None and (window.delays or window.known or window.orders or window.unique)
-    ):
+    refused = isinstance(window, Sessions) or (window is not None and bool(window.known or window.unique))
+    if isinstance(window, Batched):
+        refused = refused or window.passes
+    elif window is not None:
+        refused = refused or window.delays
+    if refused:
         assert side.input.window is not None
         raise NotTyped(f"the window {side.input.window.id} of a join", side.input.window.span)
-    assert window is None or isinstance(window, Sliding)
     return window

@@ -13,10 +13,10 @@ from spdist.program.joins.shape import Joined, Side
 from spdist.program.key_text import finds, seeks
 from spdist.program.parts import QueryText, Whole, indent
 from spdist.program.queries.group_text import GroupWriter
-from spdist.program.shape import Read, Sliding
+from spdist.program.shape import Batched, Read, Sliding
 from spdist.program.windows.text import WindowWriter
 
-__all__ = ["SideText", "SideWriter", "sides_of"]
+__all__ = ["SideRows", "SideText", "SideWriter", "sides_of"]
 
 
 @dataclass(slots=True)
@@ -48,6 +48,16 @@ class SideText(QueryText):
         return ()
 
     @property
+    def batches(self) -> bool:
+        """Whether its window releases batches."""
+        return isinstance(self.own.window, Batched)
+
+    @property
+    def shows_expired(self) -> bool:
+        """Whether the join puts out pairs of events that leave."""
+        return self.read.checked.query.output.events not in (None, "current")
+
+    @property
     def operator(self) -> int:
         """The place of its window's timer among those of the query."""
         return self.own.position
@@ -72,52 +82,62 @@ def sides_of(query: QueryText) -> list[QueryText]:
     ]
 
 
-class SideWriter(WindowWriter):
-    """Writes what happens in the window of a side, and what finds events there; see `WindowWriter`.
+class SideRows:
+    """Writes what lets the events of a side be found, by key where the condition has equalities, and what finds them.
 
     Parameters
     ----------
-    whole, text, window, key
-        As for `WindowWriter`.
-    groups : GroupWriter
-        The totals of the join.
+    whole, text
+        The text, and the side.
+    key : str
+        Source of the number of the partition's key.
 
     Notes
     -----
-    Of each key that is looked for there is a number, and under it ``s_first``, ``s_last`` and ``s_size``, the events
-    that have it, linked by ``s_link``, oldest first: those that leave are first ones. ``s_of`` is the number of an
-    event, -1 where its key has a null.
+    Of a window that releases batches it is what was released that is found.
     """
 
-    def __init__(self, whole: Whole, text: SideText, window: Sliding, key: str, groups: GroupWriter) -> None:
-        self._own = text.own
-        super().__init__(whole, text, window, key, groups)
+    def __init__(self, whole: Whole, text: SideText, key: str) -> None:
+        self._whole = whole
+        self._text = text
+        self._key = key
+        self._list = "left" if text.batches else "head"
         self._index = f"groups {text.name}"
+        self._nodes = f"nodes {text.name}"
+        text.kept = self.wanted
 
-    def _wanted(self) -> list[int]:
-        """Return the attributes that somebody reads."""
-        places = range(len(self._own.schema))
-        read = {place for place in places if (f"{self._query.name}_w", place) in self._whole.needed}
+    @property
+    def wanted(self) -> list[int]:
+        """The attributes that somebody reads."""
+        places = range(len(self._text.own.schema))
+        read = {place for place in places if (f"{self._text.name}_w", place) in self._whole.needed}
         return sorted({*read, *self._keys})
 
     @property
+    def looked(self) -> str:
+        """Source of whether a batch was looked at since it was released; empty where nothing shows that."""
+        if not (self._text.batches and self._text.shows_expired):
+            return ""
+        return f"{self._whole.arrays.declare(f'{self._text.name}_looked', NUMBER, self._text.instances)}[{self._key}]"
+
+    @property
     def _keys(self) -> tuple[int, ...]:
-        return self._own.search.index
+        return self._text.own.search.index
 
     @property
     def _width(self) -> int:
-        return len(self._keys) + (self._query.keyed is not None)
+        return len(self._keys) + (self._text.keyed is not None)
 
     def _words(self, values: Sequence[Value]) -> list[str]:
         """Return source of the words of a key."""
         texts = [f"(1 if {value.text} else 0)" if value.type is Type.BOOL else value.text for value in values]
-        return [*([self._key] if self._query.keyed is not None else []), *texts]
+        return [*([self._key] if self._text.keyed is not None else []), *texts]
 
-    def _holds(self, read: Callable[[int], Value], timestamp: str) -> list[str]:
-        lines = super()._holds(read, timestamp)
+    def enters(self, read: Callable[[int], Value]) -> list[str]:
+        """Return what puts the event of node ``d`` behind those of its key."""
         if not self._keys:
-            return lines
-        arrays, name = self._whole.arrays, self._prefix
+            return []
+        arrays, name = self._whole.arrays, self._text.name
         for part, room in (("first", self._index), ("last", self._index), ("link", self._nodes), ("of", self._nodes)):
             arrays.declare(f"{name}_{part}", NUMBER, room, "-1")
         arrays.declare(f"{name}_size", NUMBER, self._index)
@@ -135,28 +155,30 @@ class SideWriter(WindowWriter):
         null = either(*(value.null for value in values))
         if null:
             enters = [f"{number} = -1", f"if not ({null}):", *indent(enters)]
-        return [*lines, *enters, f"{name}_of[d] = {number}"]
+        return [*enters, f"{name}_of[d] = {number}"]
 
-    def _left(self, leaving: list[str]) -> list[str]:
-        name, number = self._prefix, self._whole.name()
-        gone: list[str] = []
-        if self._keys:
-            table = self._whole.arrays.table(f"{name}_k", self._width, self._index)
-            gone = [
-                f"{number} = {name}_of[d]",
-                f"if {number} >= 0:",
-                f"    {name}_first[{number}] = {name}_link[d]",
-                f"    {name}_size[{number}] -= 1",
-                f"    if {name}_size[{number}] == 0:",
-                f"        release({table}, {number}, {self._width})",
-            ]
-        return [*gone, *leaving, f"{name}_next[d] = {name}_free[0]", f"{name}_free[0] = d"]
+    def leaves(self) -> list[str]:
+        """Return what takes the event of node ``d`` out of those of its key, of which it is the oldest one."""
+        if not self._keys:
+            return []
+        name, number = self._text.name, self._whole.name()
+        table = self._whole.arrays.table(f"{name}_k", self._width, self._index)
+        return [
+            f"{number} = {name}_of[d]",
+            f"if {number} >= 0:",
+            f"    {name}_first[{number}] = {name}_link[d]",
+            f"    {name}_size[{number}] -= 1",
+            f"    if {name}_size[{number}] == 0:",
+            f"        release({table}, {number}, {self._width})",
+        ]
 
     # Looking into it.
 
     def value(self, place: int, row: str) -> Value:
         """Return the value of an attribute of an event, given source of its node."""
-        return self.kept_at(place, row)
+        type = self._text.read.types[place]
+        values, nulls = self._whole.attribute(f"{self._text.name}_w", place, type, self._nodes)
+        return Value(f"{values}[{row}]", f"{nulls}[{row}] != 0", type)
 
     def found(
         self,
@@ -182,8 +204,8 @@ class SideWriter(WindowWriter):
         body : list of str
             What is done.
         """
-        name = self._prefix
-        first, chain, size = f"{name}_head[{self._key}]", f"{name}_next", f"{name}_head_size[{self._key}]"
+        name, all = self._text.name, f"{self._text.name}_{self._list}"
+        first, chain, size = f"{all}[{self._key}]", f"{name}_next", f"{all}_size[{self._key}]"
         seek: list[str] = []
         if keys:
             number = self._whole.name()
@@ -202,3 +224,27 @@ class SideWriter(WindowWriter):
             f"while {row} >= 0:",
             *indent([*test(body), f"{row} = {chain}[{row}]"]),
         ]
+
+
+class SideWriter(WindowWriter):
+    """Writes what happens in the window of a side that events leave one by one; see `WindowWriter`.
+
+    Parameters
+    ----------
+    whole, text, window, key, groups
+        As for `WindowWriter`; the text of the side.
+    """
+
+    def __init__(self, whole: Whole, text: SideText, window: Sliding, key: str, groups: GroupWriter) -> None:
+        self._rows = SideRows(whole, text, key)
+        super().__init__(whole, text, window, key, groups)
+
+    def _wanted(self) -> list[int]:
+        return self._rows.wanted
+
+    def _holds(self, read: Callable[[int], Value], timestamp: str) -> list[str]:
+        return [*super()._holds(read, timestamp), *self._rows.enters(read)]
+
+    def _left(self, leaving: list[str]) -> list[str]:
+        name = self._prefix
+        return [*self._rows.leaves(), *leaving, f"{name}_next[d] = {name}_free[0]", f"{name}_free[0] = d"]

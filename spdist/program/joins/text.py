@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import add
 
 from spdist.language import ast
 from spdist.program.expressions import TypedWriter, Value, zero_of
+from spdist.program.joins.batch_side_text import BatchSideWriter, PeriodSideWriter, ReleasedPairs
 from spdist.program.joins.pair_text import PairWriter
 from spdist.program.joins.shape import Joined, Side
-from spdist.program.joins.side_text import SideText, SideWriter, sides_of
+from spdist.program.joins.side_text import SideRows, SideText, SideWriter, sides_of
 from spdist.program.parts import Block, Event, Most, QueryText, Whole, asked, indent, tested
 from spdist.program.queries.query_text import QueryWriter
-from spdist.program.shape import Sliding
+from spdist.program.shape import Batched, Sliding
 from spdist.program.tables.lookup_text import TableSide
 
 __all__ = ["JoinWriter"]
@@ -37,15 +39,16 @@ class JoinWriter(QueryWriter):
         self._join = query.read
         query.sides = sides_of(query)
         self._groups.begin = whole.name()
-        #: The windows of the sides that have one.
+        #: The windows that events leave one by one; and what is found on the sides that have a window.
         self._kept: list[SideWriter | None] = []
-        for text in query.sides:
+        self._rows: list[SideRows | TableSide | None] = []
+        for side, text in zip(self._join.sides, query.sides, strict=True):
             assert isinstance(text, SideText)
             window = text.own.window
             kept = SideWriter(whole, text, window, key or "0", self._groups) if isinstance(window, Sliding) else None
             self._kept.append(kept)
-        #: The side that is a table.
-        self._table = next((TableSide(whole, side) for side in self._join.sides if side.table is not None), None)
+            rows = None if window is None else SideRows(whole, text, key or "0")
+            self._rows.append(rows if side.table is None else TableSide(whole, side))
         #: Which side has no event in a pair that is put out.
         self._absent: int | None = None
 
@@ -59,13 +62,17 @@ class JoinWriter(QueryWriter):
         results = self._results()
         sides = [one for one in self._join.sides if one.stream == self._block.stream]
         if len(sides) == 1:
-            return results.hands_over(self._loop([*self._filtered(sides[0]), *self._comes(sides[0], results)]))
+            (side,) = sides
+            lines = self._side(side, results, lambda body: self._loop([*self._filtered(side), *body]), apart=True)
+            # Else each batch that is released is a chunk.
+            return lines if isinstance(side.window, Batched) else results.hands_over(lines)
         # An event passes the left side, then the right one; readers get what both have given when all events have.
         results.number = number = self._whole.name()
         passes: list[str] = []
         for side in sides:
             passes += [f"{number} += 1", "for _ in range(1):"]
-            passes += indent([*self._filtered(side), *self._comes(side, results)])
+            filtered = self._filtered(side)
+            passes += indent(self._side(side, results, partial(add, filtered), apart=False))
         return results.hands_over([f"{number} = 0", *self._loop(passes)])
 
     def _counts(self) -> None:
@@ -82,11 +89,15 @@ class JoinWriter(QueryWriter):
 
     def timers(self) -> list[list[str]]:
         """Return, for each side, what is done when the timer of its window is due for a key."""
-        timed = [text.read.timed for text in self._query.sides]
-        sides = zip(self._join.sides, self._kept, timed, strict=True)
-        return [[] if kept is None or not wakes else self._wakes_of(side, kept) for side, kept, wakes in sides]
+        sides = zip(self._join.sides, self._query.sides, strict=True)
+        return [self._wakes_of(side) if text.read.timed else [] for side, text in sides]
 
-    def _wakes_of(self, side: Side, kept: SideWriter) -> list[str]:
+    def _wakes_of(self, side: Side) -> list[str]:
+        kept = self._kept[side.position]
+        if kept is None:
+            batch = self._releasing(side, self._results(), apart=True)
+            assert isinstance(batch, PeriodSideWriter)
+            return batch.wakes()
         results = self._results(silent=not self._join.puts_out_expired)
         return kept.wakes(results, self._leaves(side, kept, results))
 
@@ -120,26 +131,74 @@ class JoinWriter(QueryWriter):
 
         return TypedWriter(variable, self._timestamp, self._whole.name, self._whole.text_number)
 
+    def _side(
+        self, side: Side, results: PairWriter, loop: Callable[[list[str]], list[str]], *, apart: bool
+    ) -> list[str]:
+        """Return what is done with a chunk of events of a side.
+
+        Parameters
+        ----------
+        side, results
+            The side, and what is put out.
+        loop : callable
+            From what is done with an event to a loop over those that come to the window.
+        apart : bool
+            Whether what a batch gives is handed over by itself.
+        """
+        if not isinstance(side.window, Batched):
+            return loop(self._comes(side, results))
+        batch = self._releasing(side, results, apart)
+        if isinstance(batch, PeriodSideWriter):
+            return batch.block(self._entering, loop)
+        return loop(batch.takes(self._entering))
+
+    def _releasing(self, side: Side, results: PairWriter, apart: bool) -> BatchSideWriter:
+        """Return what writes the window of a side that releases batches."""
+
+        def pairs(event: Event, leaves: bool) -> list[str]:
+            found = self._pairs(side, event.read, event.timestamp, results, leaves=leaves)
+            return [*self._looks(side), *(found if results.selects[leaves] else [])]
+
+        text = self._query.sides[side.position]
+        assert isinstance(text, SideText)
+        make = PeriodSideWriter if text.read.timed else BatchSideWriter
+        return make(self._whole, text, self._key or "0", self._groups, ReleasedPairs(results, pairs, apart))
+
+    def _looks(self, side: Side) -> list[str]:
+        """Return what notes that a side looks into the batch of the other one."""
+        rows = self._rows[1 - side.position]
+        return [f"{rows.looked} = 1"] if isinstance(rows, SideRows) and rows.looked and side.triggers else []
+
     def _comes(self, side: Side, results: PairWriter) -> list[str]:
         """Return what is done with an event of a side."""
-        kept, lines = self._kept[side.position], list[str]()
+        kept, lines = self._kept[side.position], self._looks(side)
         if kept is not None:
-            lines = kept.enters(self._attribute, self._timestamp, self._leaves(side, kept, results))
+            lines += kept.enters(self._attribute, self._timestamp, self._leaves(side, kept, results))
         current, expired = results.selects
         if current:
-            lines += self._pairs(side, self._attribute, self._timestamp, results, leaves=False)
+            source = self._entering.source
+            lines += self._pairs(side, self._attribute, self._timestamp, results, leaves=False, source=source)
         if expired and kept is None:
             lines += self._pairs(side, self._attribute, "now", results, leaves=True)
         return lines or ["pass"]
 
     def _leaves(self, side: Side, kept: SideWriter, results: PairWriter) -> list[str]:
         """Return what is done with an event that leaves the window of a side, as node ``d``."""
-        return self._pairs(side, kept.kept, kept.left_at, results, leaves=True) if results.selects[1] else []
+        if not results.selects[1]:
+            return []
+        return [*self._looks(side), *self._pairs(side, kept.kept, kept.left_at, results, leaves=True)]
 
     # Pairs.
 
     def _pairs(
-        self, side: Side, own: Callable[[int], Value], timestamp: str, results: PairWriter, *, leaves: bool
+        self,
+        side: Side,
+        own: Callable[[int], Value],
+        timestamp: str,
+        results: PairWriter,
+        *,
+        leaves: bool,
+        source: str = "0",
     ) -> list[str]:
         """Return what looks for the partners of an event, and selects from the pairs.
 
@@ -155,25 +214,25 @@ class JoinWriter(QueryWriter):
             What is put out.
         leaves : bool
             Whether the event leaves its window.
+        source : str
+            Source of the place of the event of a source that it comes from, where it has just come.
         """
         if not side.triggers:
             return []
         other, row, found = self._join.sides[1 - side.position], self._whole.name(), self._whole.name()
-        kept = self._kept[other.position] if other.table is None else self._table
-        source = "0" if leaves else self._entering.source
-        pairs: list[str] = []
+        rows, pairs = self._rows[other.position], list[str]()
 
         def made(partner: Callable[[int], Value]) -> Event:
-            rows = (own, partner) if side.position == 0 else (partner, own)
-            return Event(self._read_pair(rows), timestamp, self._groups.number, source)
+            both = (own, partner) if side.position == 0 else (partner, own)
+            return Event(self._read_pair(both), timestamp, self._groups.number, source)
 
-        if kept is not None:
-            event, search = made(lambda place: kept.value(place, row)), other.search
+        if rows is not None:
+            event, search = made(lambda place: rows.value(place, row)), other.search
             given = self._writer(event.read, timestamp)
             keys = [given.kept(given.write(value)) for value in search.values]
             body = [*([f"{found} = True"] if side.outer else []), *results.of_pair(event, leaves)]
             test = partial(tested, search.rest, partial(self._writer, event.read, timestamp))
-            pairs = [*given.lines, *kept.found(keys, row, results.asks, test, body)]
+            pairs = [*given.lines, *rows.found(keys, row, results.asks, test, body)]
         if side.outer:
             nothing = made(lambda place: Value(zero_of(other.schema.types[place]), "True", other.schema.types[place]))
             self._absent = other.position

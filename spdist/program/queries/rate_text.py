@@ -198,7 +198,7 @@ class RateWriter:
         """Return what asks for the next tick where none was asked for, since there was nothing to go on."""
         assert self._timer is not None
         tick = f"{self._prefix}_tick[{self._key}]"
-        until, span = self._whole.until(self._query.read, limit=True), self._span
+        until, span = self._whole.until(self._query.read, RATE_LIMIT), self._span
         asks = [
             f"if {self._prefix}_due[{self._key}] < 0:",
             f"    if {tick} <= {until}:",

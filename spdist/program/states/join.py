@@ -24,8 +24,12 @@ def load_sides(running: Running, query: QueryText, states: Sequence[tuple[int, S
     for side in query.sides:
         if side.read.window is not None:
             position = side.operator
-            load_window(running, side, [(number, windows[position]) for number, windows in states])
+            own = [(number, windows[position]) for number, windows in states]
+            load_window(running, side, own)
             _load_index(running, side)
+            if f"{side.name}_looked" in running.arrays:
+                for number, state in own:
+                    running.arrays[f"{side.name}_looked"][number] = state[_looked_at(side)] > 0
 
 
 def stored_sides(running: Running, query: QueryText, count: int) -> list[list[Any]]:
@@ -33,7 +37,16 @@ def stored_sides(running: Running, query: QueryText, count: int) -> list[list[An
     sides = [
         [None] * count if side.read.window is None else stored_windows(running, side, count) for side in query.sides
     ]
+    for side, states in zip(query.sides, sides, strict=True):
+        if f"{side.name}_looked" in running.arrays:
+            for state, looked in zip(states, running.arrays[f"{side.name}_looked"].tolist(), strict=False):
+                state[_looked_at(side)] = len(state[1]) if looked else 0
     return [list(windows) for windows in zip(*sides, strict=True)]
+
+
+def _looked_at(side: QueryText) -> int:
+    """Return where the state of a window that releases batches says how many events were looked at."""
+    return 3 if side.read.timed else 4
 
 
 def fresh_sides(join: Joined) -> list[Any]:
@@ -61,9 +74,10 @@ def _load_index(running: Running, side: QueryText) -> None:
         return
     count = int(arrays[f"{name}_free"][1])
     running.reserve(f"groups {name}", count)
-    words, known = [], numpy.ones(count, bool)
+    instances = _instances(running, name, "left" if side.batches else "head", count)
+    words, known = [], instances >= 0
     if side.keyed is not None:
-        words.append(_instances(running, name, count))
+        words.append(instances)
     for place in places:
         values, nulls = arrays[f"{name}_w_{place}"][:count], arrays[f"{name}_w_{place}_n"][:count] != 0
         words.append(words_of(values, nulls, side.read.types[place]))
@@ -82,10 +96,10 @@ def _load_index(running: Running, side: QueryText) -> None:
         size[number] += 1
 
 
-def _instances(running: Running, name: str, count: int) -> Any:
-    """Return of each event that a side holds the number of its key of the partition."""
-    heads, following = running.arrays[f"{name}_head"], running.arrays[f"{name}_next"]
-    found = numpy.zeros(count, numpy.int64)
+def _instances(running: Running, name: str, list: str, count: int) -> Any:
+    """Return of each event of a side the number of its key of the partition; -1 where it is not in the list."""
+    heads, following = running.arrays[f"{name}_{list}"], running.arrays[f"{name}_next"]
+    found = numpy.full(count, -1, numpy.int64)
     for number, node in enumerate(heads.tolist()):
         while node >= 0:
             found[node] = number

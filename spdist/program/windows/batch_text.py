@@ -60,9 +60,12 @@ class BatchWriter:
         self._prefix = query.name
         self._nodes = f"nodes {query.name}"
         self._expires = query.read.puts_out_expired
-        query.kept = query.shown if self._expires or query.read.waits else []
-        query.kept = sorted({*query.kept, *self._window.known})
+        query.kept = sorted({*self._wanted(), *self._window.known})
         self._declare()
+
+    def _wanted(self) -> list[int]:
+        """Return the attributes that are read of an event behind its coming."""
+        return self._query.shown if self._expires or self._query.read.waits else []
 
     def _declare(self) -> None:
         arrays, prefix = self._whole.arrays, self._prefix

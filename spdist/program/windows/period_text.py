@@ -37,7 +37,7 @@ class PeriodWriter(BatchWriter):
         self._asleep = f"{arrays.declare(f'{self._prefix}_asleep', NUMBER, room)}[{self._period}]"
         if self._window.passes:
             arrays.declare(f"{self._prefix}_came", FLAG, self._query.instances)
-        self._timer = TimerWriter(arrays, self._query, self._key)
+        self._timer = TimerWriter(arrays, self._query, self._key, self._query.operator)
 
     def block(self, event: Event, loop: Callable[[list[str]], list[str]]) -> list[str]:
         """Return what is done with a chunk of events.
@@ -99,7 +99,7 @@ class PeriodWriter(BatchWriter):
     def _looks(self, ends: str) -> list[str]:
         """Return what finds out whether an event ends the open period, or opens the first one."""
         ending, asleep, span, start = self._ending, self._asleep, self._window.span, self._window.start
-        until = self._whole.until(self._query.read)
+        until = self._whole.until(self._query.read, self._query.operator)
         first = f"now + {span}" if start is None else f"now + {span} - remainder(now - {start}, {span})"
         return [
             f"if {asleep} != 0:",
