@@ -54,8 +54,10 @@ class GroupOrder:
 
     def places(self, codes: Any) -> Any:
         """Return where groups stand in the order of their map, given an array of hashes as the groups came."""
-        latest = codes[::-1] & (capacity_for(len(codes)) - 1)
-        return len(codes) - 1 - latest.argsort(kind="stable")
+        mask = capacity_for(len(codes)) - 1
+        latest = codes[::-1] & mask
+        # Numbers of two bytes are sorted by counting them.
+        return len(codes) - 1 - latest.astype("u2" if mask < 1 << 16 else "i8").argsort(kind="stable")
 
     def groups(self, groups: Groups) -> Groups:
         """Return the groups of a bucket, given in the order in which they came, in that of their map."""
