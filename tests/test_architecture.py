@@ -235,7 +235,6 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 KNOWN_CIRCLES: tuple[set[str], ...] = (
     {"expressions", "functions"},
     {"expression", "finding", "membership"},
-    {"join", "quiet", "runs", "plans", "query"},
 )
 
 

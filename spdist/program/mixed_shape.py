@@ -9,11 +9,10 @@ from itertools import takewhile
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.types import Schema
-from spdist.operators.aggregations.columns import layout_of
 from spdist.program.aggregations.bucket_shape import bucketed
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped
-from spdist.program.shape import Element, Shape, element_of, knows_its_input, not_circular, streams_of, watched_streams
+from spdist.program.shape import Element, Shape, element_of, knows_its_input, not_circular, watched_streams
 from spdist.program.tables.shape import Tables, tables_named, tables_of
 from spdist.program.text import written
 
@@ -44,7 +43,6 @@ def mixed_shape_of(checked: CheckedApp) -> Shape:
     fed = frozenset(_fed(checked, called))
     shape = replace(whole, elements=tuple(elements), fed=fed, is_mixed=True, tables=tables.typed)
     knows_its_input(shape)
-    _not_at_once(shape)
     _goes_down(checked, shape)
     return shape
 
@@ -116,17 +114,6 @@ def _aggregation(checked: CheckedApp, aggregated: CheckedAggregation, number: in
     except NotTyped as found:
         return Called((aggregated.id,), streams, found)
     return made
-
-
-def _not_at_once(shape: Shape) -> None:
-    """Look that no source is only there for an aggregation whose operators take its events as columns."""
-    for one in shape.adding:
-        assert one.adds is not None
-        (stream,) = one.streams
-        alone = sum(stream in streams_of(element) for element in shape.elements) == 1 and stream in shape.sources
-        if alone and not one.adds.filters and layout_of(one.adds.plan) is not None:
-            span = one.adds.checked.definition.span
-            raise NotTyped(f"the stream {stream}, whose events operators take all at once", span)
 
 
 def _called(

@@ -1,4 +1,4 @@
-"""Aggregations of many events at once hold and show what they do one event after the other, whatever lies between."""
+"""Aggregations that a program adds to hold and show what they do by operators, whatever lies between."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.operators.aggregations import columns as aggregation_columns
-from spdist.operators.aggregations import runs as aggregation_runs
 from spdist.operators.aggregations.aggregation import Aggregation
 from spdist.operators.aggregations.columns import GroupColumns, plain
 from spdist.operators.core.junction import StreamPart
+from spdist.program.running.mixed import MixedRunning
+from spdist.program.states import bucket
+from tests.program.interpreted_programs import programs
 from tests.properties.both_ways import both_ways, columns
 
 T = 1_699_920_000_000  # 2023-11-14 00:00:00 GMT
@@ -86,7 +88,9 @@ def made(definition: str) -> HostedApp:
     annotation, selection = (f"{purge}) ", f"select{rest}") if purge else ("", rest)
     text = f"@app:playback {STREAMS}{annotation}define aggregation A from S {selection};"
     zone = "America/New_York" if "year" in definition else "GMT"
-    return HostedApp(check(parse(text), catalog(), text), "App-1", time_zone=zone, delivers=False)
+    app = HostedApp(check(parse(text), catalog(), text), "App-1", time_zone=zone, delivers=False)
+    app.compiles()
+    return app
 
 
 class Course:
@@ -109,6 +113,7 @@ class Course:
     def held(self) -> str:
         """All that is kept, in its order."""
         of = self.aggregation
+        self.app.held_rows()  # has the operators know all that was added
         states = ([[(at, list(plain(one).items())) for at, one in level.items()] for level in of.open + of.closed],)
         return repr((states, of.starts, of.ends, of.purge.snapshot(), self.app.clock, self.app.failures.count))
 
@@ -160,15 +165,13 @@ class Course:
 
 
 @contextmanager
-def few(fewest: int, piece: int = 1) -> Iterator[None]:
-    """So few events are taken at once; keys are forgotten early, and of few buckets the places are noted."""
+def few(fewest: int) -> Iterator[None]:
+    """The program runs the app, where so few events suffice; keys are forgotten early, and single ones found late."""
     with (
-        patch.object(aggregation_runs, "FEWEST", fewest),
-        patch.object(aggregation_runs, "_PIECE", piece),
-        patch.object(aggregation_runs, "_FEW_KEYS", 2),
-        patch.object(aggregation_runs, "OFTEN", 3),
-        patch.object(aggregation_columns, "OFTEN", 2),
-        patch.object(aggregation_columns, "_STANDING", 2),
+        programs(fewest == 1),
+        patch.object(bucket, "_FEW_KEYS", 2),
+        patch.object(aggregation_columns, "_FEW", 2),
+        patch.object(aggregation_columns, "_OFTEN", 2),
     ):
         yield
 
@@ -182,9 +185,9 @@ def courses(definition: str, steps: Sequence[tuple[str, Sequence[Any]]], gaps: S
 def test_events_at_once_are_held_and_shown_as_single_events_are() -> None:
     runs = at_once = 0
 
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=150, deadline=None)
     @given(
-        st.sampled_from([*DEFINITIONS, *DEFINITIONS, PURGED + DEFINITIONS[0], *ALONE[:1]]),
+        st.sampled_from([*DEFINITIONS, *DEFINITIONS, PURGED + DEFINITIONS[0], *ALONE]),
         st.lists(_step, max_size=9),
         st.data(),
     )
@@ -201,20 +204,12 @@ def test_events_at_once_are_held_and_shown_as_single_events_are() -> None:
 ROWS = [(f"k{n * 7919 % 13}", n % 5, n / 8 + 1, n - 300, n % 2 == 0, -(n % 7) * 150) for n in range(600)]
 
 
-@pytest.mark.parametrize("definition", [*DEFINITIONS, PURGED + DEFINITIONS[0]])
+@pytest.mark.parametrize("definition", [*DEFINITIONS, *ALONE, PURGED + DEFINITIONS[0]])
 def test_what_is_taken_at_once(definition: str) -> None:
     steps = [("run", ROWS), ("rows", ROWS[:150]), ("look", ROWS[:1]), ("restart", ROWS[:1]), ("read", ROWS[:1])]
     steps += [("run", ROWS[:59]), ("late", ROWS), ("one", ROWS[:1]), ("run", ROWS), ("wait", ROWS[:9]), ("run", ROWS)]
     gaps = [[n % 9 for n in range(len(rows))] for _, rows in steps]
     assert courses(definition, steps, gaps).at_once >= 5
-
-
-@pytest.mark.parametrize(
-    "definition",
-    [*ALONE, "[n > 1] " + DEFINITIONS[0], DEFINITIONS[0] + "; from S select k insert into P"],
-)
-def test_what_goes_one_by_one(definition: str) -> None:
-    assert courses(definition, [("run", ROWS)], [[1] * len(ROWS)]).at_once == 0
 
 
 @pytest.mark.parametrize("definition", [DEFINITIONS[0], DEFINITIONS[4]])
@@ -251,42 +246,22 @@ def test_times_beyond_all_calendars_go_one_by_one(definition: str, kind: str) ->
     courses(definition, steps, gaps)
 
 
-def test_events_of_very_many_times_go_one_by_one() -> None:
-    course = Course(DEFINITIONS[0])
-    for off, at_once in ((1000, 0), (15, 1)):
-        rows = [(*row[:5], n * off) for n, row in enumerate(ROWS)]
-        course.step("run", rows, [0] * len(rows))
-        assert course.at_once == at_once
-
-
-def test_few_events_go_one_by_one_until_many_come() -> None:
-    course = Course(DEFINITIONS[0])
-    for rows, at_once in ((ROWS[:255], 0), (ROWS[:256], 1), (ROWS[:1], 2)):
-        course.step("rows", rows, [1] * len(rows))
-        assert course.at_once == at_once
-
-
-def test_open_buckets_are_looked_through_only_once_for_as_many_events_as_they_have_groups() -> None:
-    course = Course("select w, sum(v) as s group by w aggregate every hour")
-    taken = []
-    for kind, count in (("run", 600), ("run", 500), ("one", 1), ("run", 299), ("run", 300), ("run", 300), ("run", 9)):
-        before = course.at_once
-        course.step(kind, ROWS[:count], [1] * count)
-        taken.append(course.at_once > before)
-    assert taken == [True, True, False, False, False, True, True]
+def test_events_of_very_many_times_are_added() -> None:
+    rows = [(*row[:5], n * 1000) for n, row in enumerate(ROWS)]
+    courses(DEFINITIONS[0], [("run", rows), ("run", ROWS)], [[0] * len(rows), [9] * len(rows)])
 
 
 def test_who_looks_for_groups_again_and_again_finds_them_plain() -> None:
-    course = Course(DEFINITIONS[0])
-    course.step("run", ROWS, [5] * len(ROWS))
-    of = course.aggregation
-    assert of.runs is not None and of.runs.ahead
-    for number in range(80):
-        rows = [course.app.query("from A on k == 'k3' within 0L, 9999999999999L per 'sec' select a, s").rows]
-        rows += [course.app.query("from A within 0L, 9999999999999L per 'sec' select k, a, s").rows]
-        assert rows[0] == [(a, s) for k, a, s in rows[1] if k == "k3"] != []
-        assert of.runs.ahead == (number < 31)
-    assert not any(isinstance(groups, GroupColumns) for level in of.open + of.closed[:1] for groups in level.values())
+    with few(1):
+        course = Course(DEFINITIONS[0])
+        course.step("run", ROWS, [5] * len(ROWS))
+        closed = course.aggregation.closed[0]
+        assert len(closed) > 1
+        for number in range(4):
+            rows = [course.app.query("from A on k == 'k3' within 0L, 9999999999999L per 'sec' select a, s").rows]
+            rows += [course.app.query("from A within 0L, 9999999999999L per 'sec' select k, a, s").rows]
+            assert rows[0] == [(a, s) for k, a, s in rows[1] if k == "k3"] != []
+            assert all(isinstance(groups, GroupColumns) == (number < 2) for groups in closed.values())
 
 
 def test_who_joins_finds_what_is_in_columns() -> None:
@@ -301,33 +276,33 @@ def test_who_joins_finds_what_is_in_columns() -> None:
                 course.step("run", ROWS, [1] * len(ROWS))
                 for row in ROWS[: number % 3]:
                     course.app.send("Q", course.now, (row[0],))
-    assert course.at_once == 8
     assert found[0] == found[1] != []
 
 
 def test_who_counts_groups_finds_those_in_columns() -> None:
     for definition in DEFINITIONS[:6]:
-        course = Course(definition)
-        course.step("run", ROWS, [3] * len(ROWS))
+        with few(1):
+            course = Course(definition)
+            course.step("run", ROWS, [3] * len(ROWS))
         assert course.at_once == 1
         held = course.app.held_rows()
         of = course.aggregation
-        assert of.runs is not None
-        of.runs.settle()
-        for level in of.closed:
+        for level in of.closed + of.open:
             level.update({start: plain(groups) for start, groups in level.items()})
         assert held == course.app.held_rows() == count_rows(of.snapshot()) > 0
 
 
 def test_keys_of_which_nothing_is_open_are_forgotten() -> None:
-    course = Course(DEFINITIONS[0].replace("sec...hour", "sec...min"))
-    for begin in range(60):
-        rows = [(f"k{begin}-{n}", 1, 1.0, 1, True, 0) for n in range(300)]
-        course.step("run", rows, [20] * 300)
-    of = course.aggregation
-    assert course.at_once > 40
-    assert of.runs is not None
-    assert len(of.runs._numbering.keys) < 4000
+    with programs():
+        course = Course(DEFINITIONS[0].replace("sec...hour", "sec...min"))
+        for begin in range(30):
+            rows = [(f"k{begin}-{n}", 1, 1.0, 1, True, 0) for n in range(300)]
+            course.step("run", rows, [20] * 300)
+    assert course.at_once == 30
+    program = course.app.programmed
+    assert program is not None and isinstance(program._running, MixedRunning)
+    (added,) = program._running.added.values()
+    assert len(added._numbered) < 8_000
 
 
 def test_a_snapshot_of_columns_is_small() -> None:

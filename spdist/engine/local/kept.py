@@ -59,7 +59,7 @@ def make_stores(
             aggregated, PURGE_RANK + position, known, home, time_zone, outside.buckets(aggregated) if outside else None
         )
         for stream_id, (one, many) in aggregation.receivers.items():
-            home.junction(stream_id).subscribe(Receiver(one, many, aggregation.loop, at_once=aggregation.runs))
+            home.junction(stream_id).subscribe(Receiver(one, many, aggregation.loop))
     return stores
 
 

@@ -18,10 +18,19 @@ from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedAggregation
 from spdist.language.types import Schema
 from spdist.operators.aggregations.buckets import BucketPlan, Groups
-from spdist.operators.aggregations.columns import ByStart, GroupColumns, find_at, layout_of, plain, plain_at, plain_of
+from spdist.operators.aggregations.columns import (
+    ByStart,
+    GroupColumns,
+    find_at,
+    layout_of,
+    plain,
+    plain_at,
+    plain_of,
+    restore_columns,
+    stored_columns,
+)
 from spdist.operators.aggregations.order import Found, GroupOrder
 from spdist.operators.aggregations.purge import Purge
-from spdist.operators.aggregations.runs import AggregationRuns
 from spdist.operators.aggregations.shards import ShardRows, whole_slots
 from spdist.operators.aggregations.time import Calendar, granularity, time_range
 from spdist.operators.base import ALWAYS, Arrival, Row
@@ -77,8 +86,8 @@ class Aggregation:
 
     State
     -----
-    For each duration the open buckets, and the closed ones until `Purge` removes them: O(buckets times groups). Open
-    ones are columns after events were taken at once, all or none; closed ones may be, each for itself.
+    For each duration the open buckets, and the closed ones until `Purge` removes them: O(buckets times groups). Those
+    that a program has added up may be columns, and what they were merged into, but in the finest duration.
 
     Notes
     -----
@@ -122,15 +131,10 @@ class Aggregation:
         single = checked.definition.input
         assert single is not None
         stream, handlers = single.stream.id, plan_handlers(self.id, single.before, checked.scope, catalog)
-        layout = None if handlers or outside is not None else layout_of(self.plan)
-        #: Takes many events at once, where that is possible.
-        self.runs = None if layout is None else AggregationRuns(layout, stream, self, self.clock, self.order)
+        #: How groups are columns, where a program hands them over so.
+        self.layout = None if outside is not None else layout_of(self.plan)
         self.loop: LoopMaker | None = None if handlers else self.buckets.loop
         flow = Flow(self.buckets.one, self.buckets.many)
-        if self.runs is not None:
-            runs, loop = self.runs, self.buckets.loop
-            flow = Flow(*runs.receivers(flow.one, flow.many))
-            self.loop = lambda drive: runs.around(loop(drive))
         if self.shard is not None:
             flow = self.shard.around(flow)
             self.loop = None if self.loop is None else self.shard.around_loop(self.loop)
@@ -215,8 +219,7 @@ class Aggregation:
             self.starts[level], self.ends[level] = self.bucket[level](now)
             self.open[level] = {}
         if not self.by_time:
-            ahead = self.runs is not None and self.runs.ahead
-            self.open[0].setdefault(self.starts[0], self._columns.bucket() if ahead else {})
+            self.open[0].setdefault(self.starts[0], {})
         self.changed()
 
     def changed(self) -> None:
@@ -224,36 +227,39 @@ class Aggregation:
         groups = None if self.by_time else self.open[0].get(self.starts[0])
         if self.shard is not None and not self.by_time:
             self.shard.enter(self.starts[0])
-        self.buckets.reset(self.ends[0], None if isinstance(groups, GroupColumns) else groups)
+        self.buckets.reset(self.ends[0], None if groups is None else plain(groups))
 
     def _close(self, level: int) -> None:
         for start, groups in self.open[level].items():
             if groups:
-                self._into_closed(level, start, groups)
-                if level + 1 < len(self.durations):
-                    self._into_open(level + 1, self.bucket[level + 1](start)[0], groups)
+                self.close_bucket(start, groups, level)
+
+    def close_bucket(self, start: int, groups: Groups | GroupColumns, level: int = 0) -> None:
+        """Add the groups of a bucket, which is open no more, to those that are closed, and to the next duration."""
+        self._into_closed(level, start, groups)
+        if level + 1 < len(self.durations):
+            self._into_open(level + 1, self.bucket[level + 1](start)[0], groups)
 
     def _into_closed(self, level: int, start: int, groups: Groups | GroupColumns) -> None:
-        if isinstance(groups, GroupColumns):
-            self._columns.close(self.closed[level], start, groups)
-        else:
-            self.merge(self.closed[level], start, groups)
+        self.merge(self.closed[level], start, groups)
+        if not isinstance(groups, GroupColumns):
             self._keep(level, start, groups)
 
     def _into_open(self, level: int, start: int, groups: Groups | GroupColumns) -> None:
         if isinstance(groups, GroupColumns):
-            self._columns.merge(self.open[level], start, groups)
+            self.merge(self.open[level], start, groups.ordered(self.order))
         else:
             self.merge(self.open[level], start, self.order.groups(groups))
 
-    @property
-    def _columns(self) -> AggregationRuns:
-        assert self.runs is not None, "only events that are taken at once become columns"
-        return self.runs
-
-    def merge(self, buckets: ByStart, start: int, groups: Groups) -> None:
-        """Add groups to those of a bucket, which becomes plain, and stays apart from them."""
-        self.buckets.merge(plain_at(buckets, start), groups)
+    def merge(self, buckets: ByStart, start: int, groups: Groups | GroupColumns) -> None:
+        """Add groups to those of a bucket, which stays apart from plain ones; it is columns where all in it are."""
+        into = buckets.get(start)
+        if isinstance(groups, GroupColumns) and into is None:
+            buckets[start] = groups
+        elif isinstance(groups, GroupColumns) and isinstance(into, GroupColumns):
+            into.add(groups)
+        else:
+            self.buckets.merge(plain_at(buckets, start), plain(groups))
 
     def _enter(self, time: int) -> tuple[int, int, Groups]:
         start, end = self.bucket[0](time)
@@ -295,10 +301,8 @@ class Aggregation:
     def snapshot(self) -> Any:
         """Return the state as plain data."""
         self._bring()
-        state = [self.starts, self.ends, self.open, self.closed, self.purge.snapshot()]
-        if self.runs is not None:
-            state[2], state[3], keys = self.runs.snapshot(self.open, self.closed)
-            state += [keys] if keys else []
+        opened, closed, *keys = stored_columns(self.open, self.closed)
+        state = [self.starts, self.ends, opened, closed, self.purge.snapshot(), *keys]
         return state if self.shard is None else [*state, self.shard.snapshot()]
 
     def restore(self, state: Any) -> None:
@@ -313,8 +317,9 @@ class Aggregation:
         self.purge.restore(purge)
         if self.shard is not None:
             self.shard.restore(keys.pop() if keys and isinstance(keys[0], str) else None)
-        if self.runs is not None:
-            self.runs.restore(keys[0] if keys else [], self.open, self.closed)
+        if self.layout is not None:
+            restore_columns(self.layout, keys[0] if keys else [], self.open, self.closed)
+            self.open[0] = {start: plain(groups) for start, groups in self.open[0].items()}
         elif keys:
             raise StateError(f"stored state of the aggregation '{self.id}' is in columns, which it has not")
         self.changed()
@@ -388,8 +393,6 @@ class AggregationView:
 
     def _lookup(self, key: Any) -> Iterable[Arrival]:
         of = self.aggregation
-        if of.runs is not None:
-            of.runs.look_up()
         first = of.plan.shown[of.plan.group[0]]
         for start, _, slots in self._all(key):
             row = of.buckets.row(start, slots)

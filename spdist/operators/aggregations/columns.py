@@ -1,7 +1,8 @@
-"""The groups of an aggregation's buckets as columns: many are added up, merged, kept and stored at once.
+"""The groups of an aggregation's buckets as columns: so a program hands over those that have ended, many together.
 
 A column has a place for each group, in the order in which groups came into the bucket. The keys of groups are numbers
-(`spdist.operators.core.group_keys.Keys`), which are the same in all buckets that are open together.
+(`spdist.operators.core.group_keys.Keys`), mostly the same ones in all buckets. Where events go one by one, and where
+somebody looks for single groups again and again, a bucket is a dictionary.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ import numpy
 
 from spdist.errors import StateError
 from spdist.language.types import Type
-from spdist.mapping.read_rows import ReadRows
 from spdist.operators.aggregations.buckets import BucketPlan, Groups
-from spdist.operators.core.group_keys import Keys, grown
+from spdist.operators.aggregations.order import GroupOrder
+from spdist.operators.core.group_keys import Keys
 
 __all__ = [
-    "OFTEN",
     "ByStart",
     "GroupColumns",
     "Layout",
-    "Numbering",
     "Slot",
     "find_at",
     "layout_of",
     "plain",
     "plain_at",
     "plain_of",
+    "restore_columns",
+    "stored_columns",
 ]
 
-#: Who looks for single groups so often finds them faster where they are no columns.
-OFTEN = 32
+#: Who looks for single groups in a bucket so often finds them faster where they are no columns.
+_OFTEN = 32
+#: So many groups wait to be merged, and twice as many as there are.
+_FEW = 1024
 
 _FOLDS = {"count": numpy.add, "sum": numpy.add, "min": numpy.minimum, "max": numpy.maximum}
-#: So many buckets have their groups looked up in an array of all keys; those of others are written there first.
-_STANDING = 8
 _NUMBER = numpy.int32
 #: The types of whole numbers.
 _WHOLE = (Type.INT, Type.LONG)
@@ -63,19 +64,6 @@ class Slot:
     attribute: int
     whole: bool
 
-    def empty(self, size: int) -> Any:
-        """Return a column of groups with no value, to which a first one is added as it is: sums of reals begin at -0.0.
-
-        Parameters
-        ----------
-        size : int
-            How many groups.
-        """
-        if self.kind in ("count", "sum"):
-            return numpy.zeros(size, numpy.int64) if self.whole else numpy.full(size, -0.0)
-        low, high = (-(2**63), 2**63 - 1) if self.whole else (-numpy.inf, numpy.inf)
-        return numpy.full(size, high if self.kind == "min" else low, self.type)
-
     @property
     def type(self) -> Any:
         """The column's numpy type."""
@@ -100,14 +88,11 @@ class Layout:
         Of all attributes.
     slots : tuple of Slot or int
         The slots of a group in order: those that are columns, and positions in `keys` of what the key tells.
-    by : int, optional
-        The attribute that is aggregated by.
     """
 
     keys: tuple[int, ...]
     types: tuple[Type, ...]
     slots: tuple[Slot | int, ...]
-    by: int | None
 
     @property
     def columns(self) -> list[Slot]:
@@ -118,43 +103,6 @@ class Layout:
         """Return keys with numbers from 0 on."""
         made = Keys(self.keys, self.types)
         made.add(list(keys))
-        return made
-
-    def read(self, rows: Sequence[Any]) -> ReadRows | None:
-        """Return rows as columns of what is looked at; None where there is a null in it, or what is not of its type."""
-        added = {slot.attribute for slot in self.columns if slot.kind != "count"}
-        asked = {*self.keys, *added, *(() if self.by is None else (self.by,))}
-        own = ReadRows.of(rows, self.types, asked)
-        return None if own is None or own.has_nulls(asked) else own
-
-    def values(self, rows: ReadRows) -> list[Any] | None:
-        """Return what events add to each column; None where the order of values is not numpy's."""
-        made = []
-        for slot in self.columns:
-            if slot.kind == "count":
-                made.append(numpy.ones(len(rows), numpy.int64))
-            else:
-                made.append(rows.numbers(slot.attribute, 0, len(rows)).astype(slot.type, copy=False))
-            if not slot.takes(made[-1]):
-                return None
-        return made
-
-    def columns_of(self, groups: Groups) -> list[Any] | None:
-        """Return the columns of groups; None where there is something in them that has no place there.
-
-        That is a group of null among texts, which may be that of 'null', and a sum of nothing but nulls.
-        """
-        made = []
-        for slot, values in zip(self.slots, zip(*groups.values(), strict=True), strict=True):
-            if not isinstance(slot, Slot):
-                if self.types[self.keys[slot]] is Type.STRING and None in values:
-                    return None
-                continue
-            if not set(map(type, values)) <= {int if slot.whole else float}:
-                return None
-            made.append(numpy.array(values, slot.type))
-            if not slot.takes(made[-1]):
-                return None
         return made
 
     def slots_of(self, keys: Sequence[Any], columns: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
@@ -182,7 +130,7 @@ def layout_of(plan: BucketPlan) -> Layout | None:
             slots.append(Slot(slot.kind, slot.column, slot.kind == "count" or slot.type in _WHOLE))
         else:
             return None
-    return Layout(plan.group, types, tuple(slots), plan.by)
+    return Layout(plan.group, types, tuple(slots))
 
 
 class GroupColumns:
@@ -194,72 +142,89 @@ class GroupColumns:
         What they are.
     keys : Keys
         What their numbers mean.
-    numbers, columns
-        Groups that are there already.
+    numbers : array of int
+        The number of each group's key; each is there once.
+    columns : sequence of arrays
+        The slots that are columns.
 
     State
     -----
-    A number and the slots of each group; twice that while the bucket is open.
+    A number and the slots of each group; groups that were added, until somebody looks at them, or they are many.
     """
 
-    __slots__ = ("_columns", "_numbers", "_size", "keys", "layout", "looked_up")
+    __slots__ = ("_added", "_columns", "_keys", "_numbers", "_waiting", "layout", "looked_up")
 
-    def __init__(self, layout: Layout, keys: Keys, numbers: Any = (), columns: Sequence[Any] | None = None) -> None:
+    def __init__(self, layout: Layout, keys: Keys, numbers: Any, columns: Sequence[Any]) -> None:
         self.layout = layout
-        self.keys = keys
-        self._numbers = numpy.array(numbers, _NUMBER)
-        self._columns = [slot.empty(0) for slot in layout.columns] if columns is None else list(columns)
-        self._size = len(self._numbers)
+        self._keys = keys
+        self._numbers = numpy.asarray(numbers, _NUMBER)
+        self._columns = list(columns)
+        self._added: list[GroupColumns] = []
+        self._waiting = 0
         #: How often somebody has looked for one group.
         self.looked_up = 0
 
     def __len__(self) -> int:
         """Return how many groups there are."""
-        return self._size
+        return len(self.numbers)
+
+    @property
+    def keys(self) -> Keys:
+        """What the numbers mean."""
+        self._merge()
+        return self._keys
 
     @property
     def numbers(self) -> Any:
         """The numbers of the groups' keys."""
-        return self._numbers[: self._size]
+        self._merge()
+        return self._numbers
 
     @property
     def columns(self) -> list[Any]:
         """The values of the slots that are columns."""
-        return [column[: self._size] for column in self._columns]
+        self._merge()
+        return self._columns
 
-    def enter(self, numbers: Any) -> None:
-        """Add groups that have no value yet."""
-        begin, self._size = self._size, self._size + len(numbers)
-        self._numbers = grown(self._numbers, self._size)
-        self._numbers[begin : self._size] = numbers
-        if self._columns and len(self._columns[0]) < self._size:
-            for place, (slot, column) in enumerate(zip(self.layout.columns, self._columns, strict=True)):
-                self._columns[place] = slot.empty(len(self._numbers))
-                self._columns[place][:begin] = column[:begin]
+    def add(self, other: GroupColumns) -> None:
+        """Add the groups of another bucket of the aggregation to these, new ones behind them; the other one stays."""
+        self._added.append(other)
+        self._waiting += len(other)
+        if self._waiting > max(_FEW, 2 * len(self._numbers)):
+            self._merge()
 
-    def fold(self, places: Any, values: Sequence[Any]) -> None:
-        """Add values to the groups at places, one after the other."""
+    def _merge(self) -> None:
+        if not self._added:
+            return
+        parts, self._added, self._waiting = [self, *self._added], [], 0
+        keys = parts[-1]._keys
+        numbers = numpy.concatenate([part._numbers_in(keys) for part in parts])
+        steps = numpy.arange(len(numbers), dtype=_NUMBER)
+        places = numpy.empty(len(keys), _NUMBER)
+        places[numbers[::-1]] = steps[::-1]  # the first one of those that are the same is written last
+        is_first = places[numbers] == steps
+        first, others = numpy.flatnonzero(is_first), numpy.flatnonzero(~is_first)
+        self._keys, self._numbers = keys, numbers[first]
+        places[self._numbers] = steps[: len(first)]
+        into = places[numbers[others]]
+        columns = [numpy.concatenate(columns) for columns in zip(*(part._columns for part in parts), strict=True)]
+        self._columns = [column[first] for column in columns]
         with numpy.errstate(all="ignore"):
-            for slot, column, own in zip(self.layout.columns, self._columns, values, strict=True):
-                _FOLDS[slot.kind].at(column, places, own)
+            for slot, column, values in zip(self.layout.columns, self._columns, columns, strict=True):
+                _FOLDS[slot.kind].at(column, into, values[others])
 
-    def shrink(self) -> None:
-        """Give back the room for more groups."""
-        self._numbers, self._columns = self.numbers.copy(), [column.copy() for column in self.columns]
+    def _numbers_in(self, keys: Keys) -> Any:
+        return self._numbers if self._keys is keys else keys.add(self._keys.at(self._numbers.tolist()))
 
-    def renumber(self, keys: Keys, numbers: Any) -> None:
-        """Have other numbers for the same keys, given for each number of now."""
-        self.keys = keys
-        self._numbers = numbers[self.numbers].astype(_NUMBER)
-        self._columns = self.columns
-
-    def values(self) -> Iterator[tuple[Any, ...]]:
-        """Iterate over the slots of the groups, none of which is kept."""
-        return self.layout.slots_of(self.keys.at(self.numbers.tolist()), self.columns)
+    def ordered(self, order: GroupOrder) -> GroupColumns:
+        """Return the same groups in the order in which they enter the bucket of the next duration."""
+        places = order.places(self.keys.codes(self.numbers, order.code))
+        return GroupColumns(self.layout, self.keys, self.numbers[places], [column[places] for column in self.columns])
 
     def plain(self) -> Groups:
         """Return the groups as they are where events go one by one."""
-        return dict(zip(self.keys.at(self.numbers.tolist()), map(list, self.values()), strict=True))
+        keys = self.keys.at(self.numbers.tolist())
+        return dict(zip(keys, map(list, self.layout.slots_of(keys, self.columns)), strict=True))
 
     def find(self, key: Any) -> Groups:
         """Return the one group of a key, or none."""
@@ -271,7 +236,7 @@ class GroupColumns:
         (slots,) = self.layout.slots_of([key], [column[places] for column in self.columns])
         return {key: list(slots)}
 
-    def snapshot(self) -> list[bytes]:
+    def stored(self) -> list[bytes]:
         """Return numbers and slots as plain data, whole numbers with no more bytes than the longest of them needs."""
         return [_bytes(column) for column in (self.numbers, *self.columns)]
 
@@ -285,7 +250,7 @@ class GroupColumns:
             It is not whole.
         """
         slots = layout.columns
-        if not stored or len(stored) != 1 + len(slots):
+        if len(stored) != 1 + len(slots):
             raise StateError(f"stored state is damaged: {len(stored)} columns are there in place of {1 + len(slots)}")
         numbers = _numbers(stored[0], size, _NUMBER)
         columns = [_numbers(data, size, slot.type) for data, slot in zip(stored[1:], slots, strict=True)]
@@ -298,89 +263,33 @@ class GroupColumns:
 ByStart = dict[int, Groups | GroupColumns]
 
 
-class Numbering:
-    """The numbers of keys, and where each stands in the open buckets.
+def stored_columns(*states: Sequence[ByStart]) -> list[Any]:
+    """Return buckets as plain data, and behind them the keys that the numbers of columns mean, where there are some."""
+    known: dict[Keys, int] = {}
 
-    Parameters
-    ----------
-    layout : Layout
-        What keys are.
-    keys : Keys
-        Those that have numbers already.
+    def stored(groups: Groups | GroupColumns) -> Any:
+        if not isinstance(groups, GroupColumns):
+            return groups
+        size = len(groups)
+        return [known.setdefault(groups.keys, len(known)), size, *groups.stored()]
 
-    State
-    -----
-    The keys, and for some buckets an array as long as all of them.
+    made = [[{start: stored(groups) for start, groups in of.items()} for of in state] for state in states]
+    return [*made, *([[keys.all() for keys in known]] if known else [])]
+
+
+def restore_columns(layout: Layout, keys: Sequence[list[Any]], *states: Sequence[dict[int, Any]]) -> None:
+    """Put buckets in place of what a snapshot has of them.
+
+    Raises
+    ------
+    StateError
+        They are not whole.
     """
-
-    def __init__(self, layout: Layout, keys: Keys) -> None:
-        self._layout = layout
-        self.keys = keys
-        self._standing: dict[GroupColumns, Any] = {}
-        self._free: list[Any] = []
-
-    def bucket(self) -> GroupColumns:
-        """Return a bucket without groups."""
-        return GroupColumns(self._layout, self.keys)
-
-    def bucket_of(self, groups: Groups) -> GroupColumns | None:
-        """Return a bucket with the groups of a plain one; None where there is something in it that is no column."""
-        if not groups:
-            return self.bucket()
-        columns = self._layout.columns_of(groups)
-        return None if columns is None else GroupColumns(self._layout, self.keys, self.keys.add(list(groups)), columns)
-
-    def add(self, bucket: GroupColumns, numbers: Any, values: Sequence[Any]) -> None:
-        """Add values to the groups of a bucket that have these numbers, one after the other."""
-        bucket.fold(self._places(bucket, numbers), values)
-
-    def leave(self, bucket: GroupColumns) -> None:
-        """Take note that nothing will be added to a bucket for now."""
-        standing = self._standing.pop(bucket, None)
-        if standing is not None:
-            standing[bucket.numbers] = 0
-            self._free.append(standing)
-        bucket.shrink()
-
-    def without_others(self, buckets: Sequence[GroupColumns]) -> Numbering:
-        """Return new numbers for the keys in these buckets, which have them from now on."""
-        kept = numpy.zeros(len(self.keys), bool)
-        for bucket in buckets:
-            kept[bucket.numbers] = True
-        made = Numbering(self._layout, self._layout.numbered(self.keys.at(numpy.flatnonzero(kept).tolist())))
-        for bucket in buckets:
-            bucket.renumber(made.keys, kept.cumsum() - 1)
-        return made
-
-    def _places(self, bucket: GroupColumns, numbers: Any) -> Any:
-        """Return where groups stand in a bucket; new ones enter it in the order in which they come."""
-        # Places are counted from 1 on: where 0 stands there is no group.
-        standing = self._standing.pop(bucket, None)
-        if standing is None:
-            standing = self._loaded(bucket)
-        standing = self._standing[bucket] = grown(standing, len(self.keys))
-        found = standing[numbers]
-        new = numpy.flatnonzero(found == 0)
-        if len(new):
-            came, steps = numbers[new], numpy.arange(1, len(new) + 1, dtype=_NUMBER)
-            # The first one of those that are the same is written last.
-            standing[came[::-1]] = steps[::-1]
-            own = came[standing[came] == steps]
-            standing[own] = len(bucket) + steps[: len(own)]
-            bucket.enter(own)
-            found[new] = standing[came]
-        return found - 1
-
-    def _loaded(self, bucket: GroupColumns) -> Any:
-        if len(self._standing) >= _STANDING:
-            longest_ago = next(iter(self._standing))
-            standing = self._standing.pop(longest_ago)
-            standing[longest_ago.numbers] = 0
-        else:
-            standing = self._free.pop() if self._free else numpy.zeros(0, _NUMBER)
-        standing = grown(standing, len(self.keys))
-        standing[bucket.numbers] = numpy.arange(1, len(bucket) + 1)
-        return standing
+    known = [layout.numbered(some) for some in keys]
+    for level in (level for state in states for level in state):
+        for start, stored in level.items():
+            if isinstance(stored, list):
+                level[start] = GroupColumns.restored(layout, known[stored[0]], stored[1], stored[2:])
 
 
 def _bytes(column: Any) -> bytes:
@@ -419,7 +328,7 @@ def find_at(buckets: ByStart, start: int, key: Any) -> Groups:
     """Return the one group of a key in a bucket, or none; where that is asked often the bucket becomes plain."""
     groups = buckets[start]
     if isinstance(groups, GroupColumns):
-        if groups.looked_up < OFTEN:
+        if groups.looked_up < _OFTEN:
             return groups.find(key)
         groups = plain_at(buckets, start)
     slots = groups.get(key)

@@ -11,11 +11,25 @@ from spdist.language.checking.checked import CheckedAggregation
 from spdist.language.checking.expressions import type_of
 from spdist.language.types import Type
 from spdist.operators.aggregations.buckets import BucketPlan
+from spdist.operators.aggregations.columns import Layout, layout_of
 from spdist.operators.selection.selector import is_aggregator
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.windows.shape import filters_of
 
-__all__ = ["COUNT", "DIRTY", "END", "HIGH", "LENGTH", "LOW", "OPEN", "Bucketed", "bucketed"]
+__all__ = [
+    "BEGIN",
+    "COUNT",
+    "DIRTY",
+    "END",
+    "ENDED",
+    "HIGH",
+    "LENGTH",
+    "LOW",
+    "NEXT_END",
+    "OPEN",
+    "Bucketed",
+    "bucketed",
+]
 
 #: The places of the array ``…_open``: when the clock leaves the open bucket, ms.
 END = 0
@@ -24,11 +38,18 @@ LOW = 1
 HIGH = 2
 #: How long each bucket is, ms; 0 where a calendar says that.
 LENGTH = 3
-#: How many groups there are; whether something was added that the operators do not have.
+#: How many groups there are, with those of buckets that have ended; whether what is open has any that the operators
+#: do not have as they are now.
 COUNT = 4
 DIRTY = 5
+#: Which group is the first one of what is open; the buckets before it have ended, so many times.
+BEGIN = 6
+ENDED = 7
+#: When the clock leaves the open bucket of the next duration, ms: the operators are called then. Before that a bucket
+#: that ends is only noted; where it may not be, this is the least long.
+NEXT_END = 8
 #: How many places there are.
-OPEN = 6
+OPEN = 9
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
 
@@ -82,11 +103,21 @@ class Bucketed:
         """The tables of groups and values that count different values, by the place of the slot."""
         return {n: f"{self.name}_d{n}" for n, slot in enumerate(self.plan.slots) if slot.kind == "set"}
 
+    @cached_property
+    def layout(self) -> Layout | None:
+        """How buckets that have ended are columns; None where operators get them one by one."""
+        return layout_of(self.plan)
+
+    @property
+    def first(self) -> int:
+        """Where the key begins among the words of a group: behind the start of its bucket, where events have a time."""
+        return int(self.plan.by is not None)
+
     @property
     def width(self) -> int:
-        """How many words the key of a group has: the start of its bucket, where events have a time, values, nulls."""
+        """How many words a group has: the start of its bucket, where events have a time, values, which are null."""
         nulls = any(type is not Type.STRING for type in self.plan.group_types)
-        return (self.plan.by is not None) + len(self.plan.group) + nulls
+        return self.first + len(self.plan.group) + nulls
 
 
 def bucketed(checked: CheckedAggregation, number: int) -> Bucketed:

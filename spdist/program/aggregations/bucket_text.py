@@ -1,14 +1,27 @@
 """The block of an aggregation: an event is added to its group in the loop, where its bucket is open.
 
-The operators are called with what ends a bucket, and with what has no place in arrays (a time that is null, or beyond
-all calendars); they find all that was added before (`spdist.program.states.bucket`).
+When the clock leaves the bucket, its groups stay where they are: the loop notes that they have ended, and begins anew
+behind them. The operators are called with what ends a bucket of the next duration, too, and with what has no place in
+arrays (a time that is null, or beyond all calendars); they find all that was added before
+(`spdist.program.states.bucket`).
 """
 
 from __future__ import annotations
 
 from spdist.language import ast
 from spdist.language.types import Schema, Type
-from spdist.program.aggregations.bucket_shape import COUNT, DIRTY, END, HIGH, LENGTH, LOW, OPEN
+from spdist.program.aggregations.bucket_shape import (
+    BEGIN,
+    COUNT,
+    DIRTY,
+    END,
+    ENDED,
+    HIGH,
+    LENGTH,
+    LOW,
+    NEXT_END,
+    OPEN,
+)
 from spdist.program.called import Called, Site
 from spdist.program.expressions import FLAG, NUMBER, TypedWriter, Value, dtype_of
 from spdist.program.key_text import finds, key_word, key_words
@@ -16,8 +29,8 @@ from spdist.program.parts import Block, Whole, indent
 
 __all__ = ["FAR", "AddWriter"]
 
-#: Buckets that begin further from 1970 than this are left to the operators, ms.
-FAR = 1 << 62
+#: Buckets that begin further from 1970 than this are left to the operators, ms: there may be no calendar.
+FAR = 62_000_000_000_000
 
 
 class AddWriter:
@@ -58,6 +71,9 @@ class AddWriter:
         self._room = f"groups {name}"
         whole.count(self._room, block.most)
         whole.count(f"pairs {name}", block.most)
+        own = adds.width - adds.first
+        if adds.layout is not None and own:
+            whole.arrays.table(f"{name}_q_k", own, f"groups {name}_q")
         if block.source:
             for place, type in enumerate(block.types):
                 whole.attribute(block.owner, place, type, block.room)
@@ -103,10 +119,10 @@ class AddWriter:
         """Return what has the operators close buckets, and calls them with an event that is not to be added here."""
         open, block = self._open, self._block
         call = f"{failed} = called(callback, {self._number}, {block.begin}, {block.end})"
-        lines = [
-            f"if now >= {open}[{END}]:",
-            *indent([*self._tells, "shared[PICKED] = 0", call, f"if {failed} != 0:", "    break"]),
-        ]
+        closed = [*self._tells, "shared[PICKED] = 0", call, f"if {failed} != 0:", "    break"]
+        if self._adds.layout is not None:
+            closed = [f"if now < {open}[{NEXT_END}]:", *indent(self._ends()), "else:", *indent(closed)]
+        lines = [f"if now >= {open}[{END}]:", *indent(closed)]
         if self._plan.by is None:
             return lines
         time = self._attribute(self._plan.by)
@@ -125,12 +141,27 @@ class AddWriter:
             "    continue",
         ]
 
+    def _ends(self) -> list[str]:
+        """Return what notes that a bucket has ended, and begins another one."""
+        open, arrays, table = self._open, self._whole.arrays, f"{self._name}_k"
+        ended = arrays.declare(f"{self._name}_ended", NUMBER, f"closings {self._name}", width=2)
+        self._whole.count(f"closings {self._name}", self._block.most)
+        width = self._adds.width
+        forgets = [f"forget_from({table}_slots, {table}_keys, {table}_meta, {width}, {open}[{BEGIN}])"] if width else []
+        return [
+            f"{ended}[2 * {open}[{ENDED}]], {ended}[2 * {open}[{ENDED}] + 1] = {open}[{COUNT}], {open}[{END}]",
+            f"{open}[{ENDED}] += 1",
+            *forgets,
+            f"{open}[{BEGIN}] = {open}[{COUNT}]",
+            f"{open}[{END}] = now - now % {open}[{LENGTH}] + {open}[{LENGTH}]",
+        ]
+
     def _finds(self) -> list[str]:
         """Return what finds the number of the event's group."""
         words = [f"{self._open}[{LOW}]"] if self._plan.by is not None else []
         words += key_words([self._attribute(place) for place in self._plan.group])
         if not words:
-            return [f"{self._group} = 0"]
+            return [f"{self._group} = {self._open}[{BEGIN}]"]
         return finds(self._whole.arrays, f"{self._name}_k", self._room, words, self._group)
 
     # Slots.

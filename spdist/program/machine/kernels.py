@@ -36,6 +36,7 @@ __all__ = [
     "due_done",
     "find",
     "find_all",
+    "forget_from",
     "give_back",
     "hashed",
     "insert_by_time",
@@ -413,6 +414,18 @@ def release(slots, keys, meta, after, number, width):  # type: ignore[no-untyped
     after[number] = meta[1]
     meta[1] = number
     meta[2] -= 1
+
+
+@loop
+def forget_from(slots, keys, meta, width, first):  # type: ignore[no-untyped-def]
+    """Forget all keys of a table, whose numbers are those from `first` on; new ones get the numbers behind them."""
+    mask = meta[4]
+    for number in range(first, meta[0]):
+        slot = numpy.int64(hashed(keys, number * width, width, meta[3]) & numpy.uint64(mask))
+        while slots[slot] != number:
+            slot = (slot + 1) & mask
+        slots[slot] = -1
+    meta[2] = 0
 
 
 @loop

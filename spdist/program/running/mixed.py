@@ -215,6 +215,15 @@ class MixedRunning(Running):
         except BaseException:
             self._held.clear()
             raise
+        finally:
+            for added in self.added.values():
+                added.collect()
+
+    def forget_computed(self) -> None:
+        """Forget what was known of texts: they have other numbers."""
+        super().forget_computed()
+        for added in self.added.values():
+            added.texts_changed()
 
     def taken_failure(self) -> Exception | None:
         """Return what an element has raised on the events that the loop was given, once."""

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
+from spdist.program.aggregations.bucket_shape import ENDED
 from spdist.program.arrays import TEXTS, Array, filled
 from spdist.program.machine.compiler import Compiled
 from spdist.program.parts import EACH, Most, Program, asked
@@ -191,11 +192,14 @@ class Rooms:
             return int(self.arrays["timers"][0]) + 1
         if kind == "ends":
             return int(self.arrays[f"{owner}_ends"][0]) + 1
+        if kind == "closings":
+            return int(self.arrays[f"{owner}_open"][ENDED])
         if kind == "pairs":
             return max(int(self.arrays[name][0]) for name in self._pairs[owner])
         if kind in ("groups", "keys"):
             name = f"{owner}_k_meta" if kind == "groups" else f"p{owner}_meta"
-            return int(self.arrays[name][0]) if name in self.arrays else 0  # nobody reads what the query puts out
+            # Else nobody reads what the query puts out, or there is one group at a time.
+            return int(self.arrays[name][0]) if name in self.arrays else 1
         return 0
 
     def _count(self, output: int) -> int:
