@@ -29,6 +29,7 @@ __all__ = [
     "box_long",
     "bucket_of",
     "capacity_for",
+    "concurrent_capacity",
     "concurrent_order",
     "entries",
     "hash_of",
@@ -175,6 +176,14 @@ def capacity_for(size: int) -> int:
     """Return how many buckets a ``java.util.HashMap`` has that held up to `size` keys."""
     capacity = 16
     while size > capacity * 0.75:
+        capacity *= 2
+    return capacity
+
+
+def concurrent_capacity(size: int) -> int:
+    """Return how many buckets a ``java.util.concurrent.ConcurrentHashMap`` has that held up to `size` keys."""
+    capacity = 16
+    while size >= capacity * 0.75:
         capacity *= 2
     return capacity
 

@@ -246,3 +246,17 @@ within 1 sec select e1.total, count() as n insert into Out;"""
         one.app.start(START_MS)
         one.run(events)
         assert one.chunks == [("Out", [(START_MS + 1160, (2, 0))])]
+
+
+def many_keys(random: Random, count: int, start_ms: int, whole: bool) -> list[Arrival]:
+    """Return events with many texts, several of them at a time."""
+    return [
+        (start_ms + 20 * (number // 6), (f"{random.randrange(60)}ü", *row[1:]))
+        for number, (_, row) in enumerate(drawn_events(random, 3 * count, start_ms, whole))
+    ]
+
+
+def test_sessions_of_many_keys_end_in_the_order_of_a_map_that_grows() -> None:
+    text = f"{STREAM} from S#window.session(60L, sym) select sym, kind insert all events into Out;"
+    for seed in range(3):
+        assert alike(checked_app(text), Random(seed), interpreted, steps=20, events_of=many_keys) > 80

@@ -9,7 +9,7 @@ from typing import Any
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import window
-from spdist.java.order import place_of_text
+from spdist.java.objects import bucket_of, concurrent_capacity
 from spdist.language.ast import Expression, Literal, TimeLiteral, Variable
 from spdist.language.types import Type
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, Window, WindowSetting
@@ -97,6 +97,8 @@ class SessionWindow(Window):
         self.latency: int = setting.constants[2] if len(setting.constants) > 2 else 0
         self.key = setting.attributes[1] if len(setting.attributes) > 1 else None
         self.sessions: dict[Any, tuple[_Session, _Session]] = {}
+        #: How many keys had come before a key did.
+        self._before: dict[Any, int] = {}
         self.over: list[Event] = []
         #: Time, key as text, whether it is null, and key: only what is due is looked at when the window is woken.
         self.ends: list[tuple[int, str, bool, Any]] = []
@@ -127,6 +129,7 @@ class SessionWindow(Window):
         key = None if self.key is None else row[self.key]
         sessions = self.sessions.get(key)
         if sessions is None:
+            self._before[key] = len(self.sessions)
             sessions = self.sessions[key] = (_Session(), _Session())
         current, previous = sessions
         if not current.held:
@@ -188,13 +191,18 @@ class SessionWindow(Window):
             previous.clear()
 
     def _wake(self, due: int) -> None:
-        """End the sessions that are over, in the order of their ends; what ends together in the order of the keys."""
+        """End the sessions that are over, in the order of their ends; what ends together in that of Siddhi's map.
+
+        That has a bucket for each hash code; of the keys of one bucket those that came first are first here.
+        """
         keys: dict[Any, None] = {}
         while self.ends and self.ends[0][0] <= due:
             keys[heappop(self.ends)[-1]] = None
         if not keys:
             return
-        named = [(key, self.sessions[key]) for key in sorted(keys, key=lambda key: place_of_text(str(key)))]
+        buckets = concurrent_capacity(len(self.sessions))
+        order = sorted(keys, key=lambda key: (bucket_of(key, buckets), self._before[key]))
+        named = [(key, self.sessions[key]) for key in order]
         sessions = [both for _, both in named]
         for key, (current, previous) in sorted((s for s in named if s[1][0].held), key=lambda s: s[1][0].end):
             if due < current.end:
@@ -222,6 +230,7 @@ class SessionWindow(Window):
         """Take over the state of a snapshot."""
         stored, due = state
         self.sessions, self.ends = {}, []
+        self._before = {key: number for number, key in enumerate(stored)}
         for key, both in stored.items():
             self.sessions[key] = (_Session(), _Session())
             for session, its in zip(self.sessions[key], both, strict=True):

@@ -133,7 +133,6 @@ def _sessions(running: Running, query: QueryText) -> Iterator[tuple[Any, Any]]:
         numbers = numpy.arange(int(running.arrays[f"{name}_meta"][0]))
         width = running.program.arrays.tables[name].width
         yield running.arrays[f"{name}_keys"], numbers * width + width - 2
-        yield running.arrays[f"{query.name}_text"], numbers
 
 
 def _unique_keys(running: Running, query: QueryText) -> Iterator[tuple[Any, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 import pyarrow as pa
 
+from spdist.java.objects import bucket_of, concurrent_capacity
 from spdist.language.types import Type
 from spdist.operators.base import Arrival
 from spdist.program.parts import QueryText
@@ -17,6 +18,8 @@ from spdist.program.states.key_words import key_numbers
 
 __all__ = ["load_sessions", "session_lists", "session_slots", "stored_sessions"]
 
+#: So many buckets show all of a hash.
+_ALL = 1 << 32
 #: The sessions of each key of a partition, by the number of that; or of one, of number 0.
 _States = Sequence[tuple[int, dict[Any, Any]]]
 
@@ -58,11 +61,12 @@ def load_sessions(
     running.reserve(f"ends {prefix}", len(lists))
     arrays = running.arrays
     sessions = [session for _, own in states for session in own.items()]
-    names = numpy.asarray(running.texts.numbers(pa.array([str(key) for key, _ in sessions], pa.string())))
-    for (number, owner, _), (key, (current, _)), name in zip(lists, sessions, names.tolist(), strict=True):
+    for owner, own in states:
+        arrays[f"{prefix}_keys"][owner], arrays[f"{prefix}_capacity"][owner] = len(own), concurrent_capacity(len(own))
+    for (number, owner, _), (key, (current, _)) in zip(lists, sessions, strict=True):
         held, start, end, _, late = current
         arrays[f"{prefix}_start"][number], arrays[f"{prefix}_end"][number] = start, end
-        arrays[f"{prefix}_text"][number] = name
+        arrays[f"{prefix}_hash"][number] = bucket_of(key, _ALL)
         if query.keyed is not None:
             arrays[f"{prefix}_owner"][number] = owner
         if late > 0:

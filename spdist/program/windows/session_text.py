@@ -20,9 +20,10 @@ class SessionWriter(WindowWriter):
     Notes
     -----
     A session has a number, and under it ``q_head`` and what belongs to that, ``q_start`` and ``q_end`` in ms,
-    ``q_text``, the text of its key, and ``q_last``, the event that came late last. ``q_ends`` is a heap of when
-    sessions may be over. In a partition ``q_owner`` is the number of a session's key there: what others have in the
-    heap stays for them.
+    ``q_hash``, the hash of its key, and ``q_last``, the event that came late last. ``q_ends`` is a heap of when
+    sessions may be over; those that are over together leave in the order of Java's map, which has ``q_capacity``
+    buckets for ``q_keys`` keys. In a partition ``q_owner`` is the number of a session's key there: what others have in
+    the heap stays for them.
     """
 
     @property
@@ -38,8 +39,11 @@ class SessionWriter(WindowWriter):
 
     def _declare(self) -> None:
         arrays, prefix, room = self._whole.arrays, self._prefix, self._room
-        for name in ("start", "end", "text", "due_keys", "due_other"):
+        for name in ("start", "end", "place", "due_keys", "due_other"):
             arrays.declare(f"{prefix}_{name}", NUMBER, room)
+        arrays.declare(f"{prefix}_hash", NUMBER, room, "-1")
+        arrays.declare(f"{prefix}_keys", NUMBER, self._query.instances)
+        arrays.declare(f"{prefix}_capacity", NUMBER, self._query.instances, "16")
         arrays.declare(f"{prefix}_due_known", FLAG, room)
         arrays.declare(f"{prefix}_last", NUMBER, room, "-1")
         arrays.declare(f"{prefix}_ends", NUMBER, f"ends {prefix}", width=3)
@@ -51,6 +55,11 @@ class SessionWriter(WindowWriter):
     def _owner(self) -> str:
         """The array of the numbers of the partition's keys."""
         return self._whole.arrays.declare(f"{self._prefix}_owner", NUMBER, self._room)
+
+    @property
+    def _capacity(self) -> str:
+        """Source of how many buckets the map of the keys has."""
+        return f"{self._prefix}_capacity[{self._key}]"
 
     @property
     def left_at(self) -> str:
@@ -68,8 +77,15 @@ class SessionWriter(WindowWriter):
             owner = [self._key] if self._query.keyed is not None else []
             words = [*owner, f"0 if {value.null} else {value.text}", null]
             found = finds(self._whole.arrays, f"{prefix}_s_k", self._room, words, place)
-            nobody = self._whole.text_number("None")
-            found.append(f"{prefix}_text[{place}] = {nobody} if {value.null} else {value.text}")
+            hashed, size, capacity = f"{prefix}_hash[{place}]", f"{prefix}_keys[{self._key}]", self._capacity
+            found += [
+                f"if {hashed} < 0:",
+                f"    {hashed} = 0 if {value.null} else text_hash(text_starts, text_bytes, {value.text})",
+                f"    {hashed} = {hashed} ^ ({hashed} >> 16)",
+                f"    {size} += 1",
+                f"    if 4 * {size} >= 3 * {capacity}:",
+                f"        {capacity} *= 2",
+            ]
         if self._query.keyed is not None:
             found.append(f"{self._owner}[{place}] = {self._key}")
         start, end, last = (f"{prefix}_{name}[{place}]" for name in ("start", "end", "last"))
@@ -114,15 +130,12 @@ class SessionWriter(WindowWriter):
         return ["if d >= 0:", *indent(lines)] if lines else []
 
     def wakes(self, results: ResultWriter, leaving: list[str]) -> list[str]:
-        """Return what ends the sessions that are over, in the order of their ends, then of their keys."""
+        """Return what ends the sessions that are over, in the order of their ends, then of the map of their keys."""
         self._declare()
         assert self._timer is not None
         groups, prefix = self._groups, self._prefix
         keys = f"{prefix}_due_keys, {prefix}_due_other"
-        sorts = [
-            f"sort_places({keys}, {prefix}_{by}, text_starts, text_bytes, 0, n, {int(by == 'text')})"
-            for by in ("text", "end")
-        ]
+        sorts = [f"sort_places({keys}, {prefix}_{by}, text_starts, text_bytes, 0, n, 0)" for by in ("place", "end")]
         ends = [
             f"d = {prefix}_head[low]",
             f"{prefix}_head[low], {prefix}_head_end[low], {prefix}_head_size[low] = -1, -1, 0",
@@ -142,6 +155,7 @@ class SessionWriter(WindowWriter):
             f"if {prefix}_due_known[low] == 0:",
             f"    {prefix}_due_known[low] = 1",
             f"    {prefix}_due_keys[n] = low",
+            f"    {prefix}_place[low] = ({prefix}_hash[low] & ({self._capacity} - 1)) << 32 | low",
             "    n += 1",
         ]
         stays, again = list[str](), list[str]()
