@@ -251,7 +251,7 @@ within 1 sec select e1.total, count() as n insert into Out;"""
 def many_keys(random: Random, count: int, start_ms: int, whole: bool) -> list[Arrival]:
     """Return events with many texts, several of them at a time."""
     return [
-        (start_ms + 20 * (number // 6), (f"{random.randrange(60)}ü", *row[1:]))
+        (start_ms + 20 * (number // 6), (f"page {random.randrange(60)}ü", *row[1:]))
         for number, (_, row) in enumerate(drawn_events(random, 3 * count, start_ms, whole))
     ]
 
