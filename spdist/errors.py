@@ -15,20 +15,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from spdist.spans import Paint, Span
 
 __all__ = [
-    "AppValidationError", "BusyError", "ClockJumpError", "ClusterError", "ClusterUnreachableError", "ConfigError",
-    "ConflictError", "DeploymentTimeoutError", "DuplicateAnnotationError", "DuplicateDefinitionError",
-    "EngineError", "EventsLostWarning", "FeedbackError", "FencedError", "MappingError", "NoWorkersError",
-    "NotFoundError", "NotLeaderError", "NotebookError", "OnDemandQueryError", "PlanningError", "PlanningRule",
-    "QueryFailedError", "RemoteError", "ScheduleError", "ServiceError", "SiddhiAppError", "SiddhiSyntaxError",
-    "SiddhiTypeError", "Span", "SpdistError", "StaleTermError", "StateError", "StoreUnavailableError",
-    "TransportError", "TransportUnavailableError", "UnansweredError", "UnauthorizedError",
-    "UndefinedAttributeError", "UndefinedNameError", "UndefinedSideError", "UnknownExtensionError",
-    "UnsupportedFeatureError", "error_codes", "error_of",
+    "AppValidationError", "ClockJumpError", "ClusterError", "ClusterUnreachableError", "Code", "ConfigError",
+    "DeploymentTimeoutError", "DuplicateDefinitionError", "EngineError", "ErrorCode", "EventsLostWarning",
+    "FeedbackError", "FencedError", "MappingError", "NotFoundError", "NotLeaderError", "NotebookError",
+    "OnDemandQueryError", "PlanningError", "PlanningRule", "QueryFailedError", "ScheduleError", "ServiceError",
+    "SiddhiAppError", "SiddhiSyntaxError", "SiddhiTypeError", "Span", "SpdistError", "StaleTermError",
+    "StateError", "StoreUnavailableError", "TransportError", "TransportUnavailableError", "UnansweredError",
+    "UnauthorizedError", "UndefinedAttributeError", "UndefinedNameError", "UnsupportedFeatureError",
+    "error_codes", "error_of",
 ]  # fmt: skip
 
-
-#: The code of `BusyError` where a manager plans something else.
-PLANNER_BUSY = "SP0709"
 
 _CODES: dict[str, type[SpdistError]] = {}
 
@@ -50,6 +46,84 @@ def error_of(code: str, message: str, **known: Any) -> SpdistError:
     return kind(message, **known) if code == kind.code else kind(message, code=code, **known)
 
 
+class ErrorCode(StrEnum):
+    """A further code of a class of errors: what nobody catches by its class, and scripts tell apart."""
+
+    meaning: str
+    retryable: bool
+    category: str
+
+    def __new__(cls, code: str, meaning: str, retryable: bool = False, category: str = "") -> Self:
+        """Make a code of what it means.
+
+        Parameters
+        ----------
+        code : str
+            Such as ``SP0706``.
+        meaning : str
+            What has happened, for people.
+        retryable, category
+            As `SpdistError.retryable` and `SiddhiAppError.category`; an empty category is that of the class.
+        """
+        known = str.__new__(cls, code)
+        known._value_ = code
+        known.meaning, known.retryable, known.category = meaning, retryable, category
+        return known
+
+
+class Code(ErrorCode):
+    """The codes of `UndefinedNameError`, `DuplicateDefinitionError` and `ClusterError` besides their first ones."""
+
+    UNKNOWN_EXTENSION = (
+        "SP0107",
+        "No function, window, source, sink, mapping, strategy or script language of that name is known.",
+        False,
+        "unknown_extension",
+    )
+    UNDEFINED_SIDE = (
+        "SP0110",
+        "A side of a join is not known; Siddhi finds that while it reads the text.",
+        False,
+        "syntax",
+    )
+    DUPLICATE_ANNOTATION = "SP0111", "An annotation that may stand only once is written twice.", False, "other"
+    NO_WORKERS = "SP0702", "There are not enough workers to place a group.", True
+    CONFLICT = (
+        "SP0706",
+        "What was asked does not go together with what is there: an app of that name exists, a restart is under way.",
+    )
+    PLANNER_BUSY = "SP0709", "The manager is planning another app, and that takes long.", True
+    BUSY = "SP0710", "As many requests of this kind are under way as this node takes.", True
+    UNKNOWN_ERROR = "SP0799", "Another node reported an error that this version does not know."
+
+
+class PlanningRule(ErrorCode):
+    """What an app that is split into groups may not ask for. Each rule is a code of `PlanningError`."""
+
+    PARALLEL_MISMATCH = "SP0301", "The members of a group ask for different ``parallel``."
+    PARALLEL_TABLE = "SP0302", "A table in memory is used in a group of several instances."
+    SHARED_TABLE = "SP0303", "A table in memory is used by several groups."
+    PARALLEL_WINDOW = "SP0304", "A defined window is used in a group of several instances."
+    SHARED_WINDOW = "SP0305", "A defined window is used by several groups."
+    PARALLEL_JOIN = "SP0306", "A join outside a partition is to run in several instances."
+    PARALLEL_PATTERN = "SP0307", "A pattern or sequence outside a partition is to run in several instances."
+    PARALLEL_WINDOW_QUERY = "SP0308", "A query with a window outside a partition is to run in several instances."
+    DIST_IN_PARTITION = "SP0309", "A query inside a partition has a ``@dist`` of its own."
+    PARTITION_KEY = "SP0310", "A partition by ranges, or one in several instances that is not by a bare attribute."
+    REPEATED_PARTITION = "SP0311", "Two partitions of a group split the same stream by the same key."
+    CONFLICTING_STRATEGIES = "SP0312", "Two queries of a group need the same stream in ways that do not go together."
+    INNER_GROUP_PARTITION = "SP0313", "A partition in several instances reads what its own group produces."
+    PARALLEL_AGGREGATION = "SP0314", "An element of several instances joins an aggregation in memory."
+    CHANNEL = (
+        "SP0315",
+        "A topic that the app needs does not fit, and may not be made: ``transportChannelCreationEnabled('false')``.",
+    )
+
+
+def _by_code(*codes: ErrorCode) -> dict[str, ErrorCode]:
+    return {one.value: one for one in codes}
+
+
 class SpdistError(Exception):
     """Something went wrong that spdist can explain.
 
@@ -68,10 +142,10 @@ class SpdistError(Exception):
     """
 
     code: str = "SP0000"
-    #: Further codes of the class, each with what it means.
-    codes: ClassVar[Mapping[str, str]] = {}
+    #: Further codes of the class.
+    codes: ClassVar[Mapping[str, ErrorCode]] = {}
     #: True where the same call may succeed later without anyone changing anything.
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
     #: From a line of an app and from its carets to ANSI colours, and from the line to HTML: set by `spdist.language`.
     paints: ClassVar[tuple[Paint, Paint, Paint]] = (str, str, escape)
 
@@ -93,14 +167,18 @@ class SpdistError(Exception):
         code: str | None = None,
     ) -> None:
         super().__init__(message)
-        if code is not None:
-            if code not in (type(self).code, *self.codes):
+        if code is not None and code != type(self).code:
+            if _CODES.get(code) is not type(self):
                 raise ValueError(f"{code} is no code of {type(self).__name__}")
-            self.code = str(code)
+            self.code, self.retryable = self.codes[code].value, self.codes[code].retryable
         self.message = message
         self.span = span
         self.hint = hint
         self.text = text
+
+    def kinds(self) -> tuple[str | type[Any], ...]:
+        """Return what tables by kinds of errors are asked for: the code, then the class and its ancestors."""
+        return self.code, *type(self).__mro__
 
     def __str__(self) -> str:
         return self.shown()
@@ -140,10 +218,12 @@ class SiddhiAppError(SpdistError, ValueError):
     """
 
     code = "SP0100"
-    category: ClassVar[str] = "creation"
+    category: str = "creation"
 
     def __init__(self, message: str, *, errors: tuple[SiddhiAppError, ...] = (), **kwargs: Any) -> None:
         super().__init__(message, **kwargs)
+        if (known := self.codes.get(self.code)) is not None and known.category:
+            self.category = known.category
         self.errors: tuple[SiddhiAppError, ...] = errors or (self,)
         self.message = self._headline(str)
 
@@ -178,20 +258,15 @@ class UndefinedNameError(SiddhiAppError):
     """A stream, table, attribute, function or window of that name is not known here."""
 
     code = "SP0102"
+    codes = _by_code(Code.UNKNOWN_EXTENSION, Code.UNDEFINED_SIDE)
 
 
 class DuplicateDefinitionError(SiddhiAppError):
     """A name is defined twice, or a second time with another schema."""
 
     code = "SP0103"
+    codes = _by_code(Code.DUPLICATE_ANNOTATION)
     category = "duplicate"
-
-
-class DuplicateAnnotationError(DuplicateDefinitionError):
-    """An annotation that may stand only once is written twice."""
-
-    code = "SP0111"
-    category = "other"
 
 
 class SiddhiTypeError(SiddhiAppError, TypeError):
@@ -213,13 +288,6 @@ class UndefinedAttributeError(UndefinedNameError):
     category = "unknown_attribute"
 
 
-class UnknownExtensionError(UndefinedNameError):
-    """No function, window, source, sink, mapping, strategy or script language of that name is known."""
-
-    code = "SP0107"
-    category = "unknown_extension"
-
-
 class AppValidationError(SiddhiAppError):
     """The app breaks a rule: an ambiguous name, two queries of one name, an annotation that does not fit."""
 
@@ -234,56 +302,17 @@ class OnDemandQueryError(SiddhiAppError):
     category = "on_demand_creation"
 
 
-class UndefinedSideError(UndefinedNameError):
-    """A side of a join is not known; Siddhi finds that while it reads the text."""
-
-    code = "SP0110"
-    category = "syntax"
-
-
 class ConfigError(SpdistError, ValueError):
     """``deployment.yaml`` or ``jobs.yaml`` is wrong: names the file, the key path, the value, and the nearest key."""
 
     code = "SP0200"
 
 
-class PlanningRule(StrEnum):
-    """What an app that is split into groups may not ask for. Each rule is a code of `PlanningError`."""
-
-    meaning: str
-
-    def __new__(cls, code: str, meaning: str) -> Self:
-        """Make a rule of its code and what breaks it."""
-        rule = str.__new__(cls, code)
-        rule._value_ = code
-        rule.meaning = meaning
-        return rule
-
-    PARALLEL_MISMATCH = "SP0301", "The members of a group ask for different ``parallel``."
-    PARALLEL_TABLE = "SP0302", "A table in memory is used in a group of several instances."
-    SHARED_TABLE = "SP0303", "A table in memory is used by several groups."
-    PARALLEL_WINDOW = "SP0304", "A defined window is used in a group of several instances."
-    SHARED_WINDOW = "SP0305", "A defined window is used by several groups."
-    PARALLEL_JOIN = "SP0306", "A join outside a partition is to run in several instances."
-    PARALLEL_PATTERN = "SP0307", "A pattern or sequence outside a partition is to run in several instances."
-    PARALLEL_WINDOW_QUERY = "SP0308", "A query with a window outside a partition is to run in several instances."
-    DIST_IN_PARTITION = "SP0309", "A query inside a partition has a ``@dist`` of its own."
-    PARTITION_KEY = "SP0310", "A partition by ranges, or one in several instances that is not by a bare attribute."
-    REPEATED_PARTITION = "SP0311", "Two partitions of a group split the same stream by the same key."
-    CONFLICTING_STRATEGIES = "SP0312", "Two queries of a group need the same stream in ways that do not go together."
-    INNER_GROUP_PARTITION = "SP0313", "A partition in several instances reads what its own group produces."
-    PARALLEL_AGGREGATION = "SP0314", "An element of several instances joins an aggregation in memory."
-    CHANNEL = (
-        "SP0315",
-        "A topic that the app needs does not fit, and may not be made: ``transportChannelCreationEnabled('false')``.",
-    )
-
-
 class PlanningError(SiddhiAppError):
     """A distributed app that cannot be split as its annotations ask; names the query and the group."""
 
     code = "SP0300"
-    codes: ClassVar[Mapping[str, str]] = {rule.value: rule.meaning for rule in PlanningRule}
+    codes = _by_code(*PlanningRule)
 
 
 class EngineError(SpdistError, RuntimeError):
@@ -366,6 +395,7 @@ class ClusterError(SpdistError, RuntimeError):
     """The cluster cannot do what was asked."""
 
     code = "SP0700"
+    codes = _by_code(Code.NO_WORKERS, Code.CONFLICT, Code.PLANNER_BUSY, Code.BUSY, Code.UNKNOWN_ERROR)
 
 
 class NotLeaderError(ClusterError):
@@ -377,13 +407,6 @@ class NotLeaderError(ClusterError):
     def __init__(self, message: str, *, leader: str | None = None, **kwargs: Any) -> None:
         super().__init__(message, **kwargs)
         self.leader = leader
-
-
-class NoWorkersError(ClusterError):
-    """There are not enough workers to place a group."""
-
-    code = "SP0702"
-    retryable = True
 
 
 class StaleTermError(ClusterError):
@@ -404,12 +427,6 @@ class UnauthorizedError(ClusterError, PermissionError):
     code = "SP0705"
 
 
-class ConflictError(ClusterError):
-    """What was asked does not go together with what is there: an app of that name exists, a restart is under way."""
-
-    code = "SP0706"
-
-
 class DeploymentTimeoutError(ClusterError, TimeoutError):
     """A deployment did not become what was waited for; the message says what each of its groups was doing."""
 
@@ -424,25 +441,11 @@ class StoreUnavailableError(ClusterError, ConnectionError):
     retryable = True
 
 
-class BusyError(ClusterError):
-    """As many requests of this kind are under way as this node takes."""
-
-    code = "SP0710"
-    codes: ClassVar[Mapping[str, str]] = {PLANNER_BUSY: "The manager is planning another app, and that takes long."}
-    retryable = True
-
-
 class ClusterUnreachableError(ClusterError, ConnectionError):
     """No manager answered; what was asked has not reached one that leads."""
 
     code = "SP0720"
     retryable = True
-
-
-class RemoteError(ClusterError):
-    """Another node reported an error that this version does not know."""
-
-    code = "SP0799"
 
 
 class NotebookError(SpdistError, RuntimeError):
@@ -475,8 +478,10 @@ _WERE_CLASSES = (
 )  # fmt: skip
 #: Names of classes that are codes of another class now: who catches one catches that class.
 _FORMER: Mapping[str, type[SpdistError]] = {
-    "PlannerBusyError": BusyError,
+    **dict.fromkeys(("UnknownExtensionError", "UndefinedSideError"), UndefinedNameError),
+    "DuplicateAnnotationError": DuplicateDefinitionError,
     **dict.fromkeys(_WERE_CLASSES, PlanningError),
+    **dict.fromkeys(("BusyError", "ConflictError", "NoWorkersError", "PlannerBusyError", "RemoteError"), ClusterError),
 }
 
 if not TYPE_CHECKING:

@@ -8,7 +8,19 @@ import pytest
 
 from spdist import errors
 from spdist.cluster.protocol.wire_errors import error_body, read_error
-from spdist.errors import PLANNER_BUSY, BusyError, NotLeaderError, PlanningError, PlanningRule, error_codes, error_of
+from spdist.errors import (
+    ClusterError,
+    Code,
+    DuplicateDefinitionError,
+    ErrorCode,
+    NotLeaderError,
+    PlanningError,
+    PlanningRule,
+    SpdistError,
+    UndefinedNameError,
+    error_codes,
+    error_of,
+)
 
 
 @pytest.mark.parametrize("code", sorted(error_codes()))
@@ -20,16 +32,43 @@ def test_an_error_is_made_of_its_code_and_crosses_wires_with_it(code: str) -> No
 
 
 def test_the_rules_of_the_planner_are_codes_with_a_meaning() -> None:
-    assert {rule.value: rule.meaning for rule in PlanningRule} == PlanningError.codes
+    assert {rule.value: rule for rule in PlanningRule} == PlanningError.codes
+    assert PlanningRule.SHARED_TABLE.meaning == "A table in memory is used by several groups."
     assert {error_codes()[rule] for rule in PlanningRule} == {PlanningError}
     assert PlanningError("m", code=PlanningRule.SHARED_TABLE).to_dict()["code"] == "SP0303"
     assert PlanningError("m").code == "SP0300"
-    assert BusyError("m", code=PLANNER_BUSY).retryable
+    assert ClusterError("m", code=Code.PLANNER_BUSY).retryable
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "retryable", "category"),
+    [
+        (Code.UNKNOWN_EXTENSION, UndefinedNameError, False, "unknown_extension"),
+        (Code.UNDEFINED_SIDE, UndefinedNameError, False, "syntax"),
+        (Code.DUPLICATE_ANNOTATION, DuplicateDefinitionError, False, "other"),
+        (Code.NO_WORKERS, ClusterError, True, None),
+        (Code.CONFLICT, ClusterError, False, None),
+        (Code.PLANNER_BUSY, ClusterError, True, None),
+        (Code.BUSY, ClusterError, True, None),
+        (Code.UNKNOWN_ERROR, ClusterError, False, None),
+        (PlanningRule.CHANNEL, PlanningError, False, "creation"),
+    ],
+)
+def test_what_is_known_of_an_error_is_known_by_its_code(
+    code: ErrorCode, kind: type[SpdistError], retryable: bool, category: str | None
+) -> None:
+    error = error_of(code, "m")
+    assert (type(error), error.retryable, getattr(error, "category", None)) == (kind, retryable, category)
+    assert error.kinds()[:2] == (code, kind)
+    first = kind("m")
+    assert (first.code, first.retryable) == (kind.code, kind.retryable)
 
 
 def test_a_code_of_another_class_is_refused() -> None:
     with pytest.raises(ValueError, match="SP0701 is no code of PlanningError"):
         PlanningError("m", code=NotLeaderError.code)
+    with pytest.raises(ValueError, match="SP0706 is no code of NotLeaderError"):
+        NotLeaderError("m", code=Code.CONFLICT)
     with pytest.raises(KeyError):
         error_of("SP9999", "m")
 
@@ -41,7 +80,12 @@ def test_no_two_classes_have_one_code() -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("SharedTableError", PlanningError), ("ChannelError", PlanningError), ("PlannerBusyError", BusyError)],
+    [
+        ("SharedTableError", PlanningError),
+        ("UnknownExtensionError", UndefinedNameError),
+        ("ConflictError", ClusterError),
+        ("PlannerBusyError", ClusterError),
+    ],
 )
 def test_classes_that_are_codes_now_can_still_be_caught(name: str, kind: type[Exception]) -> None:
     with pytest.warns(DeprecationWarning, match=f"{name} is {kind.__name__} now"):

@@ -58,7 +58,7 @@ from spdist.cluster.servers.deployed import DeployOutcome
 from spdist.cluster.workers.node_facts import node_statistics
 from spdist.config import Config
 from spdist.config.key_stores import with_pem_files
-from spdist.errors import ConfigError, ConflictError, NotLeaderError, StoreUnavailableError
+from spdist.errors import ClusterError, Code, ConfigError, NotLeaderError, StoreUnavailableError
 from spdist.packages import use_packages
 from spdist.planning.limits import AppLimits
 from spdist.planning.topology import Topology
@@ -236,7 +236,7 @@ class Manager:
             The text is wrong, or topics that are there do not fit; says everything that is.
         TransportUnavailableError
             No server says which topics there are, and it matters.
-        ConflictError
+        ClusterError
             The name is taken, and `replace` is False; or somebody else changes the app.
         NotLeaderError
             This is a standby.
@@ -250,14 +250,18 @@ class Manager:
         known = () if before is None else before.assignments
         ends = topic_ends(newly_read(known, assignments) if known else (), self._topics)
 
-        def changed(state: ManagerState) -> ConflictError | None:
+        def changed(state: ManagerState) -> ClusterError | None:
             now = state.deployments.running(name)
             if now is not None and not replace:
-                return ConflictError(
-                    f"an app {name} is deployed already", hint="use PUT to replace it, or undeploy it first"
+                return ClusterError(
+                    f"an app {name} is deployed already",
+                    hint="use PUT to replace it, or undeploy it first",
+                    code=Code.CONFLICT,
                 )
             if now != before:
-                return ConflictError(f"app {name} was changed by another request meanwhile", hint="try again")
+                return ClusterError(
+                    f"app {name} was changed by another request meanwhile", hint="try again", code=Code.CONFLICT
+                )
             return None
 
         request = DeployRequested(AppVersion(name, text, assignments=assignments), uuid.uuid4().hex, ends, CALLER.get())

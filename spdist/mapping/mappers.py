@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
-from spdist.errors import MappingError, SiddhiAppError, UnknownExtensionError
+from spdist.errors import Code, MappingError, SiddhiAppError, UndefinedNameError
 from spdist.extension import lookup
 from spdist.language.checking.expressions import located
 from spdist.language.checking.scope import suggestion
@@ -48,12 +48,12 @@ def is_mapped(setting: MapSetting) -> bool:
 
 
 def sink_mapper(setting: MapSetting) -> SinkMapper:
-    """Return the mapping of a sink; raises UnknownExtensionError where there is none of that type."""
+    """Return the mapping of a sink; raises UndefinedNameError where there is none of that type."""
     return _made(_known(_SINKS, "sink", setting), setting)
 
 
 def source_mapper(setting: MapSetting) -> GuardedMapper:
-    """Return the mapping of a source; raises UnknownExtensionError where there is none of that type."""
+    """Return the mapping of a source; raises UndefinedNameError where there is none of that type."""
     return GuardedMapper(setting, _made(_known(_SOURCES, "source", setting), setting))
 
 
@@ -134,5 +134,5 @@ def _known(
     if made is None:
         span = None if setting.annotation is None else setting.annotation.span
         told = f"there is no mapping '{type}' of a {side}"
-        raise UnknownExtensionError(told, span=span, hint=suggestion(type, known))
+        raise UndefinedNameError(told, span=span, hint=suggestion(type, known), code=Code.UNKNOWN_EXTENSION)
     return made

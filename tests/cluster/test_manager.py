@@ -21,8 +21,8 @@ from spdist.cluster.protocol.messages import AnswerHeartbeat, GroupPhase, GroupR
 from spdist.cluster.worker import Worker
 from spdist.errors import (
     ClusterError,
+    Code,
     ConfigError,
-    ConflictError,
     NotLeaderError,
     PlanningError,
     SiddhiAppError,
@@ -34,6 +34,7 @@ from spdist.transports.base import Record
 from spdist.transports.log import LogTransport
 from tests.cluster.databases import CHOSEN, SERVERS
 from tests.cluster.shells import APP, FakeSpark, manager_config, plan, running_manager, worker_config
+from tests.error_codes import coded
 
 Eventually = Callable[..., Any]
 
@@ -258,7 +259,7 @@ def test_a_name_that_is_taken_is_only_replaced_on_demand(tmp_path: Path, eventua
     with running_manager(manager_config(tmp_path)) as manager:
         eventually(manager.leads, "it leads")
         assert manager.deploy(APP, replace=False).created
-        with pytest.raises(ConflictError, match="Trades"):
+        with pytest.raises(ClusterError, match="Trades", check=coded(Code.CONFLICT)):
             manager.deploy(APP, replace=False)
         done = manager.deploy(APP + " group extra 1", replace=True)
         assert not done.created
@@ -314,8 +315,8 @@ def test_requests_at_the_same_time_reach_the_mind_one_by_one(
         def deploy() -> None:
             try:
                 outcomes.append(manager.deploy(APP, replace=False).created)
-            except ConflictError as error:
-                outcomes.append(type(error))
+            except ClusterError as error:
+                outcomes.append(error.code)
 
         threads = [threading.Thread(target=deploy) for _ in range(8)]
         for thread in threads:
@@ -324,7 +325,7 @@ def test_requests_at_the_same_time_reach_the_mind_one_by_one(
             manager.heartbeat(report(sequence=sequence + 1), [])
         for thread in threads:
             thread.join(10)
-        assert sorted(map(str, outcomes)) == sorted(map(str, [True, *[ConflictError] * 7]))
+        assert sorted(map(str, outcomes)) == sorted(map(str, [True, *[Code.CONFLICT] * 7]))
     assert crowded == []
 
 

@@ -14,11 +14,12 @@ import pytest
 import spdist
 from spdist.connectors.registry import connector, sink_types, source_types
 from spdist.connectors.sending import SinkContext, Sinks
-from spdist.errors import SpdistError, UnknownExtensionError
+from spdist.errors import Code, SpdistError, UndefinedNameError
 from spdist.packages import named_packages, use_packages
 from spdist.transports.delivery import Delivery
 from spdist.transports.log import LogTransport
 from tests.connectors.foreign import install
+from tests.error_codes import coded
 from tests.runtime.test_feeders import Becomes, Fed, becomes
 
 __all__ = ["becomes"]
@@ -59,7 +60,7 @@ def bell(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("bell")
 def test_what_is_installed_and_not_named_is_not_loaded() -> None:
-    with pytest.raises(UnknownExtensionError, match="There is no source 'bell'"):
+    with pytest.raises(UndefinedNameError, match="There is no source 'bell'", check=coded(Code.UNKNOWN_EXTENSION)):
         spdist.check(LISTENS)
     assert "acme_bell" not in sys.modules
 
@@ -110,7 +111,9 @@ def test_a_broken_package_is_told_and_stops_nothing_else(tmp_path: Path, caplog:
     told = "'drum' of the package acme-broken 1.0 (acme_broken:DRUM): ZeroDivisionError"
     assert any(told in one.getMessage() for one in caplog.records)
     assert any("acme-gone is named" in one.getMessage() for one in caplog.records)
-    with pytest.raises(UnknownExtensionError, match="There is no source 'drum'") as error:
+    with pytest.raises(
+        UndefinedNameError, match="There is no source 'drum'", check=coded(Code.UNKNOWN_EXTENSION)
+    ) as error:
         spdist.check(LISTENS.replace("bell", "drum"))
     assert told in (error.value.hint or "")
 

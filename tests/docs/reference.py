@@ -88,8 +88,9 @@ def errors() -> str:
     lines += ["call may succeed later without anyone changing anything.", ""]
     lines += ["| code | class | what has happened | again |", "|---|---|---|---|"]
     for code, kind in sorted(error_codes().items()):
-        told = kind.codes.get(code) or (kind.__doc__ or "").partition("\n\n")[0]
-        lines.append(f"| {code} | `{kind.__name__}` | {cell(told)} | {'yes' if kind.retryable else ''} |")
+        own = kind.codes.get(code)
+        told = own.meaning if own else (kind.__doc__ or "").partition("\n\n")[0]
+        lines.append(f"| {code} | `{kind.__name__}` | {cell(told)} | {'yes' if (own or kind).retryable else ''} |")
     return "\n".join([*lines, ""])
 
 

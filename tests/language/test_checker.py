@@ -4,12 +4,12 @@ import pytest
 
 from spdist.errors import (
     AppValidationError,
+    Code,
     DuplicateDefinitionError,
     SiddhiAppError,
     SiddhiTypeError,
     UndefinedAttributeError,
     UndefinedNameError,
-    UnknownExtensionError,
     UnsupportedFeatureError,
 )
 from spdist.language.catalog import Catalog
@@ -91,13 +91,13 @@ def test_all_errors_are_reported_in_the_order_of_the_text(catalog: Catalog) -> N
     from Missing select * insert into Out2;
     from A#window.length('2') select v insert into Out3;"""
     errors = errors_of(text, catalog)
-    assert [type(error) for error in errors] == [
-        UndefinedAttributeError,
-        SiddhiTypeError,
-        UnknownExtensionError,
-        DuplicateDefinitionError,
-        UndefinedNameError,
-        SiddhiTypeError,
+    assert [error.code for error in errors] == [
+        UndefinedAttributeError.code,
+        SiddhiTypeError.code,
+        Code.UNKNOWN_EXTENSION,
+        DuplicateDefinitionError.code,
+        UndefinedNameError.code,
+        SiddhiTypeError.code,
     ]
     assert [error.span.line for error in errors if error.span] == [2, 2, 2, 2, 3, 4]
     with pytest.raises(SiddhiAppError) as caught:

@@ -10,12 +10,13 @@ import pytest
 import spdist
 from spdist.engine.island.hosted import build_island
 from spdist.engine.local.app import LocalApp, run
-from spdist.errors import SiddhiAppError, SiddhiTypeError, UnknownExtensionError, UnsupportedFeatureError
+from spdist.errors import Code, SiddhiAppError, SiddhiTypeError, UndefinedNameError, UnsupportedFeatureError
 from spdist.extension import allow_scripts, catalog
 from spdist.language.checking.checker import check
 from spdist.language.format import format_app
 from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
+from tests.error_codes import coded
 
 STREAM = "define stream S (v int, k string);\n"
 DOUBLE = "define function twice[python] return long { return 2 * data[0] };\n"
@@ -54,7 +55,7 @@ def test_the_switch_of_a_process_allows_all_apps() -> None:
 def test_other_languages_are_no_extension() -> None:
     text = f"{STREAM}define function f[JavaScript] return int {{ return data[0]; }};"
     for allowed in (False, True):
-        with pytest.raises(UnknownExtensionError, match="'script:JavaScript'"):
+        with pytest.raises(UndefinedNameError, match="'script:JavaScript'", check=coded(Code.UNKNOWN_EXTENSION)):
             check(parse(text), catalog(allowed), text)
 
 
@@ -124,9 +125,9 @@ def test_calls_of_a_refused_function_are_no_further_errors() -> None:
     text = f"{STREAM}{DOUBLE}from S select twice(v) as w, nothing(v) as n insert into Out;"
     with pytest.raises(SiddhiAppError) as caught:
         spdist.check(text)
-    assert [type(error).__name__ for error in caught.value.errors] == [
-        "UnsupportedFeatureError",
-        "UnknownExtensionError",
+    assert [error.code for error in caught.value.errors] == [
+        UnsupportedFeatureError.code,
+        Code.UNKNOWN_EXTENSION,
     ]
 
 

@@ -7,17 +7,18 @@ import re
 import pytest
 
 import spdist
-from spdist.errors import UnknownExtensionError
+from spdist.errors import Code, UndefinedNameError
 from spdist.extension import catalog
 from spdist.language import foreign
 from spdist.language.checking.unknown import nearest_id
 from spdist.language.signatures import described
+from tests.error_codes import coded
 
 S = "define stream S (symbol string, price double, volume long);\n"
 
 
 def hint_of(source: str, value: str = "symbol") -> str | None:
-    with pytest.raises(UnknownExtensionError) as caught:
+    with pytest.raises(UndefinedNameError, check=coded(Code.UNKNOWN_EXTENSION)) as caught:
         spdist.check(f"{S}from {source} select {value} as x insert into Out;")
     return caught.value.hint
 

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spdist.errors import MappingError, SiddhiTypeError, UnknownExtensionError
+from spdist.errors import Code, MappingError, SiddhiTypeError, UndefinedNameError
 from spdist.language import ast
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting
 from spdist.mapping.mappers import is_mapped, sink_mapper, source_mapper
+from tests.error_codes import coded
 
 SCHEMA = Schema.of([("s", "string"), ("i", "int"), ("l", "long"), ("f", "float"), ("d", "double"), ("b", "bool")])
 ROW = ("a<b", 1, 2, 0.10000000149011612, 1e20, True)
@@ -254,7 +255,7 @@ def test_objects_are_written_as_json() -> None:
 def test_unknown_types_are_refused_with_a_suggestion() -> None:
     assert not is_mapped(setting("@map(type='jason')"))
     for make in (sink_mapper, source_mapper):
-        with pytest.raises(UnknownExtensionError) as caught:
+        with pytest.raises(UndefinedNameError, check=coded(Code.UNKNOWN_EXTENSION)) as caught:
             make(setting("@map(type='jason')"))
         assert "json" in str(caught.value.hint)
 

@@ -100,4 +100,4 @@ def test_what_a_case_does_stops_no_other(spark: SparkReplay) -> None:
     assert [one["name"] for one in found] == [one.name for one in given]
     local = [json.loads(one.text) for one in replay([given[n] for n in (0, 1, 3, 5, 6)])]
     assert [found[n] for n in (0, 1, 3, 5, 6)] == local
-    assert [found[n]["error"]["type"] for n in (2, 4)] == ["UnknownExtensionError", "TimeoutError"]
+    assert [found[n]["error"]["type"] for n in (2, 4)] == ["UndefinedNameError", "TimeoutError"]

@@ -15,7 +15,7 @@ from spdist.config.allowed import Allowed, allowed_of
 from spdist.config.alone import load_alone
 from spdist.engine.local.app import LocalApp
 from spdist.engine.local.outside import outside_stores
-from spdist.errors import AppValidationError, StoreError, UnknownExtensionError
+from spdist.errors import AppValidationError, StoreError, UndefinedNameError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
@@ -60,7 +60,7 @@ def test_duckdb_is_an_embedded_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("store", "error", "match"),
     [
-        ("type='mongodb'", UnknownExtensionError, "mongodb"),
+        ("type='mongodb'", UndefinedNameError, "mongodb"),
         ("type='rdbms'", AppValidationError, "needs 'jdbc.url', 'datasource' or 'jndi.resource'"),
         ("type='rdbms', datasource='X'", AppValidationError, "no datasource 'X'"),
         ("type='rdbms', jndi.resource='jdbc/X'", AppValidationError, "no datasource 'jdbc/X'"),

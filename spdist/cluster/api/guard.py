@@ -24,13 +24,11 @@ from spdist.cluster.protocol.wire_errors import error_body
 from spdist.cluster.security.access import CALLER, Permission, Users
 from spdist.cluster.security.sessions import TOKEN_LENGTH
 from spdist.errors import (
-    BusyError,
     ClusterError,
+    Code,
     ConfigError,
-    ConflictError,
     NotFoundError,
     NotLeaderError,
-    NoWorkersError,
     SiddhiAppError,
     SpdistError,
     StaleTermError,
@@ -63,8 +61,8 @@ _wrong_logins = WrongLogins(AUDIT)
 #: Cookies with the second halves of tokens; the first is named as with WSO2.
 ACCESS_COOKIE, REFRESH_COOKIE = "HID", "RHID"
 
-#: Error class to status; the nearest ancestor of an error's class counts.
-STATUS: dict[type[SpdistError], int] = {
+#: Code or class of an error to status; the nearest ancestor of its class counts where its code is not named.
+STATUS: dict[type[SpdistError] | str, int] = {
     SpdistError: 500,
     SiddhiAppError: 400,
     ConfigError: 500,
@@ -73,11 +71,12 @@ STATUS: dict[type[SpdistError], int] = {
     TransportUnavailableError: 503,
     UnauthorizedError: 401,
     NotFoundError: 404,
-    ConflictError: 409,
+    Code.CONFLICT: 409,
     StaleTermError: 409,
     NotLeaderError: 307,
-    NoWorkersError: 503,
-    BusyError: 503,
+    Code.NO_WORKERS: 503,
+    Code.PLANNER_BUSY: 503,
+    Code.BUSY: 503,
     UnansweredError: 504,
 }
 
@@ -296,7 +295,7 @@ AppText = Annotated[str, Depends(_read_app_text)]
 
 async def _on_spdist_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, SpdistError)
-    status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    status = next(STATUS[kind] for kind in error.kinds() if kind in STATUS)
     headers = {}
     if isinstance(error, UnauthorizedError):
         basic, bearer = 'Basic realm="spdist", charset="UTF-8"', 'Bearer realm="spdist", error="invalid_token"'

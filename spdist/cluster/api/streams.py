@@ -107,7 +107,7 @@ def stream_routes(node: StreamNode, guard: RequestGuard) -> APIRouter:
         try:
             return await asyncio.get_running_loop().run_in_executor(threads, work)
         except ClusterError as error:
-            if type(error) is not ClusterError:
+            if error.code != ClusterError.code:
                 raise
             # A stream that is not fed or read here, or a cursor that is none: the request is wrong, not the cluster.
             raise HTTPException(400, error_body(error)) from error

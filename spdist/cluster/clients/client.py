@@ -68,7 +68,7 @@ class ClusterClient(AppClient):
         ------
         SiddhiAppError
             The app is wrong; ``errors`` holds all that was found, and each shows the place.
-        ConflictError
+        ClusterError
             The name is taken, and `replace` is False.
         ClusterError
             No manager leads, or the cluster cannot do it.

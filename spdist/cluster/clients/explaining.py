@@ -19,7 +19,7 @@ from spdist.engine.replay.causes import BUDGET, Budget
 from spdist.engine.replay.columns_log import MessageLog, ResultId
 from spdist.engine.replay.shard_log import ShardLog, shard_log
 from spdist.engine.replay.tracing import Which, trace
-from spdist.errors import ClusterUnreachableError, NotFoundError, RemoteError
+from spdist.errors import ClusterError, ClusterUnreachableError, Code, NotFoundError
 from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.checker import check
@@ -182,8 +182,10 @@ class _ClusterLogs:
         try:
             return kind.from_dict(body), int(body["mergeWait"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RemoteError(
-                f"what {instance} was given is not told as expected ({error!r})", hint="is the worker of this version?"
+            raise ClusterError(
+                f"what {instance} was given is not told as expected ({error!r})",
+                hint="is the worker of this version?",
+                code=Code.UNKNOWN_ERROR,
             ) from error
 
     def _fetched(self, instance: str, kept: KeptInputs, shard: int, merge_wait_ms: int) -> ShardLog:

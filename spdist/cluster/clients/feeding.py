@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from spdist.cluster.clients import requests
 from spdist.cluster.protocol.rows import to_json_row
-from spdist.errors import MappingError, RemoteError
+from spdist.errors import ClusterError, Code, MappingError
 from spdist.language.types import Schema
 from spdist.look import Shown, number_of, table_html
 
@@ -113,12 +113,15 @@ class FeedState:
 
         Raises
         ------
-        RemoteError
+        ClusterError
             The answer does not say up to where.
         """
         position = answer.get("position") if isinstance(answer, dict) else None
         if not isinstance(position, dict) or type(position.get("sent")) is not int:
-            raise RemoteError(f"the answer to a batch of events says nothing of its position: {str(answer)[:200]}")
+            raise ClusterError(
+                f"the answer to a batch of events says nothing of its position: {str(answer)[:200]}",
+                code=Code.UNKNOWN_ERROR,
+            )
         self.position = position
 
 

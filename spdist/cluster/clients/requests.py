@@ -18,7 +18,7 @@ from spdist.cluster.clients.listings import journal_listing, log_listing, move_l
 from spdist.cluster.clients.overview import AppStatus, ClusterStatus
 from spdist.cluster.protocol.rows import from_json_row
 from spdist.cluster.protocol.wire_errors import read_error
-from spdist.errors import ClusterUnreachableError, NotFoundError, RemoteError
+from spdist.errors import ClusterError, ClusterUnreachableError, Code, NotFoundError
 from spdist.language.types import Schema
 from spdist.transports.reading import ReadEvent
 
@@ -385,9 +385,10 @@ def _safe(read: Callable[[Any], T]) -> Callable[[Any], T]:
         try:
             return read(body)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RemoteError(
+            raise ClusterError(
                 f"the answer is not what was expected ({error!r}): {str(body)[:200]}",
                 hint="is that a manager of spdist, and of the same version?",
+                code=Code.UNKNOWN_ERROR,
             ) from error
 
     return careful

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from spdist.cluster.leader.instances import Instance, RestartPolicy
 from spdist.cluster.protocol.messages import AppVersion, Desired
-from spdist.errors import ClusterError, ConflictError, NotFoundError
+from spdist.errors import ClusterError, Code, NotFoundError
 from spdist.planning.updates.succession import Ends, with_origins
 
 __all__ = ["Deployments"]
@@ -71,7 +71,9 @@ class Deployments:
 
     def _propose(self, deployment: AppVersion) -> AppVersion | ClusterError:
         if deployment.name in self._pending:
-            return ConflictError(f"app {deployment.name} is being changed by another request", hint="try again")
+            return ClusterError(
+                f"app {deployment.name} is being changed by another request", hint="try again", code=Code.CONFLICT
+            )
         known = self.by_name.get(deployment.name)
         pending = replace(deployment, version=1 if known is None else known.version + 1)
         self._pending[deployment.name] = pending

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 
 from spdist.cluster.managers.plans import flow_text, plan_text
 from spdist.cluster.managers.topics import stream_schemas
-from spdist.errors import PLANNER_BUSY, BusyError, PlanningError, SiddhiAppError, Span, SpdistError, error_of
+from spdist.errors import ClusterError, Code, PlanningError, SiddhiAppError, Span, SpdistError, error_of
 from spdist.extension import user_modules
 from spdist.language.types import Schema
 from spdist.planning.limits import UNLIMITED, AppLimits
@@ -117,7 +117,7 @@ class Planner:
         ------
         SiddhiAppError
             The text is wrong or too large, or it cannot be planned in the time that the settings allow.
-        BusyError
+        ClusterError
             Another app is being planned, and that takes too long to wait for it.
         """
         return self._plan(text, self._settings.limits, self._settings.time_ms / 1000)
@@ -181,7 +181,9 @@ class Planner:
             with self._counting:
                 self.waiting -= 1
         if not begun:
-            raise BusyError("the manager is planning another app", hint="try again in a moment", code=PLANNER_BUSY)
+            raise ClusterError(
+                "the manager is planning another app", hint="try again in a moment", code=Code.PLANNER_BUSY
+            )
         try:
             answer = self._asked(json.dumps(request).encode() + b"\n", time_s)
         finally:

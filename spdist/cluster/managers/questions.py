@@ -123,7 +123,7 @@ class Questions:
 
         Raises
         ------
-        BusyError
+        ClusterError
             Too many others are being asked.
         OnDemandQueryError
             The query means nothing in the app.

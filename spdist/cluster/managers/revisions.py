@@ -19,7 +19,7 @@ from spdist.cluster.managers.slots import CallerSlots
 from spdist.cluster.protocol.messages import Announce
 from spdist.cluster.protocol.wire import OutcomeMessage
 from spdist.cluster.security.access import CALLER
-from spdist.errors import ClusterError, NotFoundError, NoWorkersError, SpdistError
+from spdist.errors import ClusterError, Code, NotFoundError, SpdistError
 from spdist.planning.levels import levels
 from spdist.transports.undone import Undone
 
@@ -46,7 +46,7 @@ def revision_hosts(state: ManagerState, app: str | None, now_ms: int) -> Hosts:
     ------
     NotFoundError
         The app is not deployed.
-    NoWorkersError
+    ClusterError
         No worker has joined.
     """
     statuses = deployment_statuses(state, now_ms) if app is None else (deployment_status(state, app, now_ms),)
@@ -54,7 +54,9 @@ def revision_hosts(state: ManagerState, app: str | None, now_ms: int) -> Hosts:
     hosts: list[dict[str, str]] = []
     for status in statuses:
         if status.groups and not workers:
-            raise NoWorkersError(f"no worker has joined that could see to the state of {status.name}")
+            raise ClusterError(
+                f"no worker has joined that could see to the state of {status.name}", code=Code.NO_WORKERS
+            )
         known = {group.app_name: group.worker or workers[0] for group in status.groups}
         order = levels(state.deployments.by_name[status.name].assignments)
         hosts += [{name: known[name] for name in level if name in known} for level in order]
@@ -75,7 +77,7 @@ class AppRevisions:
     note : callable
         Is told what was done.
     most : int
-        How many requests may wait for workers; each keeps a thread waiting. More are refused with a BusyError.
+        How many requests may wait for workers; each keeps a thread waiting. More are refused (`Code.BUSY`).
     """
 
     def __init__(

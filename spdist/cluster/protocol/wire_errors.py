@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from spdist.errors import (
-    ConflictError,
+    ClusterError,
+    Code,
     NotFoundError,
     NotLeaderError,
     OnDemandQueryError,
-    RemoteError,
     SiddhiAppError,
     Span,
     SpdistError,
@@ -21,14 +21,14 @@ from spdist.errors import (
 
 __all__ = ["error_body", "read_error"]
 
-#: WSO2's word for an error, and its number where it has one; the nearest ancestor of an error's class counts.
-_WORDS: Mapping[type[SpdistError], tuple[str, int | None]] = {
+#: WSO2's word for an error, and its number where it has one; its code counts, else its class's nearest ancestor.
+_WORDS: Mapping[type[SpdistError] | str, tuple[str, int | None]] = {
     SpdistError: ("error", None),
     SiddhiAppError: ("validation error", 800101),
     OnDemandQueryError: ("error", None),
     StoreUnavailableError: ("file processing error", 800102),
     NotFoundError: ("not-found", None),
-    ConflictError: ("conflict", None),
+    Code.CONFLICT: ("conflict", None),
 }
 
 
@@ -50,7 +50,7 @@ def error_body(error: SpdistError) -> dict[str, Any]:
 
 def _told(error: SpdistError) -> dict[str, Any]:
     own = error.to_dict()
-    word, number = next(_WORDS[kind] for kind in type(error).__mro__ if kind in _WORDS)
+    word, number = next(_WORDS[kind] for kind in error.kinds() if kind in _WORDS)
     body = {"type": word, "message": own.pop("message"), "error": own.pop("code")}
     del own["type"]
     return body | ({} if number is None else {"code": number}) | own
@@ -69,13 +69,15 @@ def read_error(body: Any, what: str) -> SpdistError:
     Returns
     -------
     SpdistError
-        Of the class with that code; RemoteError for an unknown code or another body.
+        Of the class with that code; a ClusterError (`Code.UNKNOWN_ERROR`) for an unknown code or another body.
     """
     if not isinstance(body, dict) or not isinstance(body.get("message"), str):
-        return RemoteError(f"{what} failed: {str(body)[:300]}")
+        return ClusterError(f"{what} failed: {str(body)[:300]}", code=Code.UNKNOWN_ERROR)
     # Nodes of older versions call it `code`; a cluster may be updated node by node.
     code = str(body.get("error", body.get("code")))
-    kind = error_codes().get(code, RemoteError)
+    if code not in error_codes():
+        code = Code.UNKNOWN_ERROR
+    kind = error_codes()[code]
     hint = body.get("hint")
     known: dict[str, Any] = {"hint": hint if isinstance(hint, str) else None}
     line, column = body.get("line"), body.get("column")
@@ -86,4 +88,4 @@ def read_error(body: Any, what: str) -> SpdistError:
     found = body.get("errors")
     if issubclass(kind, SiddhiAppError) and isinstance(found, list) and len(found) > 1:
         known["errors"] = tuple(e for one in found if isinstance(e := read_error(one, what), SiddhiAppError))
-    return error_of(kind.code if kind is RemoteError else code, body["message"], **known)
+    return error_of(code, body["message"], **known)

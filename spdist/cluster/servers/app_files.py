@@ -10,7 +10,7 @@ from collections.abc import Callable
 from spdist.cluster.servers.app_directory import AppDirectory, Stamp, changes
 from spdist.cluster.servers.deployed import DeployOutcome
 from spdist.cluster.servers.own_leader import OwnLeader
-from spdist.errors import ClusterError, ConflictError, SiddhiAppError, SpdistError
+from spdist.errors import ClusterError, Code, SiddhiAppError, SpdistError
 from spdist.planning.topology import Assignment
 from spdist.planning.whole import whole_topology
 
@@ -137,7 +137,7 @@ class AppFiles:
         ------
         SiddhiAppError
             The text is wrong; says everything that is.
-        ConflictError
+        ClusterError
             The name is in use, and `replace` is False.
         ClusterError
             The file cannot be written; then nothing has changed.
@@ -148,7 +148,7 @@ class AppFiles:
             there = self._is_there(name)
             if there and not replace:
                 hint = "use PUT to replace it, or undeploy it first"
-                raise ConflictError(f"an app {name} is deployed already", hint=hint)
+                raise ClusterError(f"an app {name} is deployed already", hint=hint, code=Code.CONFLICT)
             # Of what runs: the file may hold a text that is wrong.
             with self._lock:
                 runs = self._leader.running(name)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from spdist.errors import (
     AppValidationError,
-    DuplicateAnnotationError,
+    Code,
     DuplicateDefinitionError,
     SiddhiSyntaxError,
     SiddhiTypeError,
@@ -44,7 +44,12 @@ def check_app_annotations(names: Names, app: ast.SiddhiApp) -> ClockSetting:
     for annotation in app.annotations:
         key = annotation.name.lower()
         if key in seen and key in _ONCE:
-            names.refuse(DuplicateAnnotationError, f"'@{annotation.name}' is written twice", annotation.span)
+            names.refuse(
+                DuplicateDefinitionError,
+                f"'@{annotation.name}' is written twice",
+                annotation.span,
+                code=Code.DUPLICATE_ANNOTATION,
+            )
         seen.add(key)
         if key == "app:async":
             hint = "Put @async on the streams."
@@ -150,14 +155,23 @@ def _check_stream(names: Names, stream: ast.StreamDefinition, schema: Schema) ->
 
 def _check_once(names: Names, annotations: tuple[ast.Annotation, ...]) -> None:
     for repeated in annotations[1:]:
-        names.refuse(DuplicateAnnotationError, f"'@{repeated.name}' is written twice", repeated.span)
+        names.refuse(
+            DuplicateDefinitionError,
+            f"'@{repeated.name}' is written twice",
+            repeated.span,
+            code=Code.DUPLICATE_ANNOTATION,
+        )
 
 
 def _check_table(names: Names, table: ast.TableDefinition, schema: Schema) -> None:
     keys = ast.find_annotations(table.annotations, "PrimaryKey")
     for repeated in keys[1:]:
         names.refuse(
-            DuplicateAnnotationError, "'@PrimaryKey' is written twice", repeated.span, "It takes several names."
+            DuplicateDefinitionError,
+            "'@PrimaryKey' is written twice",
+            repeated.span,
+            "It takes several names.",
+            code=Code.DUPLICATE_ANNOTATION,
         )
     for key in keys:
         if not key.elements:

@@ -8,11 +8,10 @@ from typing import Literal
 
 from spdist.errors import (
     AppValidationError,
+    Code,
     SiddhiAppError,
     SiddhiSyntaxError,
     SiddhiTypeError,
-    UndefinedNameError,
-    UndefinedSideError,
     UnsupportedFeatureError,
 )
 from spdist.language import ast
@@ -61,7 +60,7 @@ def _lookup(
     names: Names,
     stream: ast.StreamRef,
     alias: str | None = None,
-    unknown: type[UndefinedNameError] = UndefinedNameError,
+    unknown: Code | None = None,
 ) -> Source | None:
     schema = names.require(stream, unknown)
     if schema is None:
@@ -181,7 +180,7 @@ def _join(names: Names, join: ast.JoinInput) -> Scope | None:
 
 
 def _side(names: Names, side: ast.JoinSide) -> Source | None:
-    source = _lookup(names, side.input.stream, unknown=UndefinedSideError)
+    source = _lookup(names, side.input.stream, unknown=Code.UNDEFINED_SIDE)
     if source is None:
         return None
     handled = _handled(names, side.input, source)

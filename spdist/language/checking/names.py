@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from spdist.errors import SiddhiAppError, SiddhiTypeError, Span, UndefinedNameError, UnsupportedFeatureError
+from spdist.errors import Code, SiddhiAppError, SiddhiTypeError, Span, UnsupportedFeatureError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedAggregation
@@ -83,12 +83,12 @@ class Names:
                 return known[stream.id]
         return None
 
-    def require(self, stream: ast.StreamRef, kind: type[UndefinedNameError] = UndefinedNameError) -> Schema | None:
-        """Return the attributes of what `stream` names; reports where it is not defined, as a `kind` of error."""
+    def require(self, stream: ast.StreamRef, code: Code | None = None) -> Schema | None:
+        """Return the attributes of what `stream` names; reports where it is not defined, with this code."""
         schema = self.schema(stream)
         if schema is None and stream.id not in self.unknown:
             known = (*self.streams_of(stream), *self.windows, *self.tables, *self.aggregations)
-            error = undefined("stream, table, window or aggregation", stream.id, stream.span, known, kind)
+            error = undefined("stream, table, window or aggregation", stream.id, stream.span, known, code)
             if stream.fault and stream.name in self.streams:
                 error.hint = f"Put @OnError(action='STREAM') on the definition of '{stream.name}'."
             elif stream.inner and self.inner is not None:
@@ -136,9 +136,17 @@ class Names:
             hint = "Aggregate in a query of its own, and use its result."
             self.refuse(UnsupportedFeatureError, f"Aggregators in {where} are not supported", node.span, hint)
 
-    def refuse(self, kind: type[SiddhiAppError], message: str, span: Span | None, hint: str | None = None) -> None:
-        """Report an error of class `kind`."""
-        self.report(kind(message, span=span, hint=hint))
+    def refuse(
+        self,
+        kind: type[SiddhiAppError],
+        message: str,
+        span: Span | None,
+        hint: str | None = None,
+        *,
+        code: Code | None = None,
+    ) -> None:
+        """Report an error of class `kind`, with its first code where none is given."""
+        self.report(kind(message, span=span, hint=hint, code=code))
 
 
 def _replaced(node: Any, calls: Mapping[int, ast.FunctionCall]) -> Any:

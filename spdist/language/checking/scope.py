@@ -7,13 +7,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Literal
 
-from spdist.errors import (
-    AppValidationError,
-    SiddhiAppError,
-    Span,
-    UndefinedAttributeError,
-    UndefinedNameError,
-)
+from spdist.errors import AppValidationError, Code, SiddhiAppError, Span, UndefinedAttributeError, UndefinedNameError
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 
@@ -301,12 +295,12 @@ def undefined(
     name: str,
     span: Span | None,
     known: Iterable[str],
-    kind: type[UndefinedNameError] = UndefinedNameError,
+    code: Code | None = None,
 ) -> UndefinedNameError:
     """Return the error for a name that is not known, with the most similar one that is, or how to define it."""
     names = sorted(set(known))
     hint = suggestion(name, names) or _definition_hint(what, name, names, writing=span is not None)
-    return kind(f"There is no {what} '{name}'", span=span, hint=hint)
+    return UndefinedNameError(f"There is no {what} '{name}'", span=span, hint=hint, code=code)
 
 
 def _definition_hint(what: str, name: str, known: Sequence[str], *, writing: bool) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from spdist.connectors.registry import connector, sink_types, source_types, why_missing
-from spdist.errors import AppValidationError, DuplicateAnnotationError, SiddhiTypeError, Span, UnknownExtensionError
+from spdist.errors import AppValidationError, Code, DuplicateDefinitionError, SiddhiTypeError, Span, UndefinedNameError
 from spdist.language import ast
 from spdist.language.checking.names import Names
 from spdist.language.checking.scope import suggestion
@@ -58,7 +58,7 @@ def _refuse_unknown(
     hint = suggestion(name, tuple(known)) or f"It is one of {', '.join(near.values())}."
     if name.lower() in near:
         hint = f"Did you mean '{near[name.lower()]}'?"
-    names.refuse(UnknownExtensionError, f"There is no {what}", span, why or hint)
+    names.refuse(UndefinedNameError, f"There is no {what}", span, why or hint, code=Code.UNKNOWN_EXTENSION)
 
 
 def _check_needed(
@@ -89,7 +89,12 @@ def _check_sink(names: Names, sink: ast.Annotation, schema: Schema) -> None:
     if not distributions:
         _check_needed(names, sink, kind, (sink,))
     for repeated in distributions[1:]:
-        names.refuse(DuplicateAnnotationError, f"'@{repeated.name}' is written twice", repeated.span)
+        names.refuse(
+            DuplicateDefinitionError,
+            f"'@{repeated.name}' is written twice",
+            repeated.span,
+            code=Code.DUPLICATE_ANNOTATION,
+        )
     for distribution in distributions:
         _check_distribution(names, sink, distribution, schema)
     for key, known in (("on.error", _SINK_ERRORS), ("priority", _PRIORITIES if kind == "log" else None)):
@@ -174,7 +179,12 @@ def _check_mapping(names: Names, annotation: ast.Annotation) -> tuple[ast.Annota
     """Check that there is at most one ``@map``, of a type that exists; returns it."""
     mappings = annotation.nested("map")
     for repeated in mappings[1:]:
-        names.refuse(DuplicateAnnotationError, f"'@{repeated.name}' is written twice", repeated.span)
+        names.refuse(
+            DuplicateDefinitionError,
+            f"'@{repeated.name}' is written twice",
+            repeated.span,
+            code=Code.DUPLICATE_ANNOTATION,
+        )
     for mapping in mappings:
         kind = mapping.get("type")
         if kind is None:

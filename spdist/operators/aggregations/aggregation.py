@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from spdist.errors import SiddhiTypeError, StateError, UnknownExtensionError
+from spdist.errors import Code, SiddhiTypeError, StateError, UndefinedNameError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedAggregation
@@ -62,7 +62,9 @@ def _check_kept_here(definition: ast.AggregationDefinition) -> None:
     for store in ast.find_annotations(definition.annotations, "store"):
         if (store.get("type") or "").lower() != "in-memory":
             hint = "Without '@store' an aggregation is kept in the state of its app."
-            raise UnknownExtensionError(f"There is no store '{store.get('type')}'", span=store.span, hint=hint)
+            raise UndefinedNameError(
+                f"There is no store '{store.get('type')}'", span=store.span, hint=hint, code=Code.UNKNOWN_EXTENSION
+            )
 
 
 class Aggregation:
