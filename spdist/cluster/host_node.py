@@ -23,11 +23,11 @@ from spdist.cluster.process import advertised, kept_log, tell_notes, wait_for_en
 from spdist.cluster.security.access import Users
 from spdist.cluster.security.first_password import with_first_user
 from spdist.cluster.workers.admission import StartPolicy
-from spdist.cluster.workers.desk import WorkerAppService
-from spdist.cluster.workers.evidence_desk import EvidenceService
+from spdist.cluster.workers.app_service import WorkerAppService
+from spdist.cluster.workers.evidence_service import EvidenceService
 from spdist.cluster.workers.group_revisions import GroupRevisions, RevisionStore, file_store, open_topics
+from spdist.cluster.workers.group_supervisor import GroupSupervisor, node_metrics
 from spdist.cluster.workers.hosting import Launcher
-from spdist.cluster.workers.keeper import GroupSupervisor, node_metrics
 from spdist.cluster.workers.launcher import SparkLauncher
 from spdist.cluster.workers.memory import worker_memory
 from spdist.cluster.workers.state import WorkerState

@@ -28,7 +28,7 @@ from spdist.cluster.leader.placement import allocation_algorithm
 from spdist.cluster.leader.state import ManagerState
 from spdist.cluster.leader.status import deployment_status
 from spdist.cluster.managers import views
-from spdist.cluster.managers.app_desk import AppService
+from spdist.cluster.managers.app_service import AppService
 from spdist.cluster.managers.foresight import Foresight
 from spdist.cluster.managers.orders import OrderBook
 from spdist.cluster.managers.planner import Planner, PlannerSettings

@@ -37,8 +37,8 @@ from spdist.cluster.servers.source_ports import SourcePorts, SourceRole
 from spdist.cluster.servers.views import ServerFacts, own_app_view, own_nodes_view
 from spdist.cluster.servers.warm_states import WarmStates
 from spdist.cluster.workers.group_revisions import GroupRevisions, RevisionStore
+from spdist.cluster.workers.group_supervisor import GroupSupervisor, node_metrics
 from spdist.cluster.workers.hosting import Launcher
-from spdist.cluster.workers.keeper import GroupSupervisor, node_metrics
 from spdist.cluster.workers.node_facts import node_statistics
 from spdist.config import Config
 from spdist.errors import ClusterError, ConfigError, NotLeaderError, SiddhiAppError

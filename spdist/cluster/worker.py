@@ -1,4 +1,4 @@
-"""A worker: the shell that reports to the leader and runs what the leader tells it to, by `cluster.workers.keeper`.
+"""A worker: the shell that reports to the leader and runs what the leader tells it to (`workers.group_supervisor`).
 
 Its heartbeat is a thread of its own, which Spark must not starve; the other threads are those of a `HostNode`.
 """
@@ -17,8 +17,8 @@ from spdist.cluster.protocol.group_lists import ToldGroups, assignments_digest
 from spdist.cluster.protocol.messages import WorkerTiming
 from spdist.cluster.protocol.wire import HeartbeatRequest
 from spdist.cluster.workers.group_revisions import RevisionStore
+from spdist.cluster.workers.group_supervisor import GroupSupervisor
 from spdist.cluster.workers.hosting import Launcher
-from spdist.cluster.workers.keeper import GroupSupervisor
 from spdist.cluster.workers.known_managers import KnownManagers
 from spdist.cluster.workers.link import LeaderLink, jittered
 from spdist.cluster.workers.node_facts import node_statistics

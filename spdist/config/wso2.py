@@ -160,8 +160,8 @@ def _transports(sections: Sections, tell: Tell) -> None:
 def _chosen(given: Mapping[str, ValueNode]) -> tuple[str, dict[str, ValueNode]]:
     """Return Kafka or NATS, as WSO2 would choose (Kafka unless told otherwise), with the settings of it."""
     servers, brokers = given.get("natsServerUrl"), given.get("bootstrapURLs")
-    keepers = _mapping(given.get("zooKeeperConfig")).get("zooKeeperURLs") or given.get("zooKeeperURLs")
-    kafka = {"bootstrapServers": brokers, "zooKeeperURLs": keepers}
+    zookeepers = _mapping(given.get("zooKeeperConfig")).get("zooKeeperURLs") or given.get("zooKeeperURLs")
+    kafka = {"bootstrapServers": brokers, "zooKeeperURLs": zookeepers}
     creator = _text(given.get(_CREATOR)).lower()
     if "nats" in creator or (not creator and servers is not None and brokers is None):
         return "nats", {} if servers is None else {"urls": servers}

@@ -38,7 +38,7 @@ _QUERY = {"appName": "Trades", "query": "from Prices on symbol == 'IBM' select s
 
 
 class AppRequests(Protocol):
-    """Who answers: `spdist.cluster.managers.app_desk.AppService`, `spdist.cluster.workers.desk.WorkerAppService`."""
+    """Who answers: `spdist.cluster.managers.app_service.AppService` or `WorkerAppService` next to the workers."""
 
     def query(self, app: str, question: Question) -> QueryAnswer:
         """Put a query on demand to an app."""

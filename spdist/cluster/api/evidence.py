@@ -11,7 +11,7 @@ from spdist.cluster.api.models import FileContents, HeldMessages, KeptFiles, ans
 from spdist.cluster.security.access import Permission
 
 if TYPE_CHECKING:
-    from spdist.cluster.workers.evidence_desk import EvidenceService
+    from spdist.cluster.workers.evidence_service import EvidenceService
 
 __all__ = ["evidence_routes"]
 

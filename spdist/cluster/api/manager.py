@@ -31,7 +31,7 @@ from spdist.cluster.api.placement import PlacingNode, placement_routes
 from spdist.cluster.api.streams import StreamNode, stream_routes
 from spdist.cluster.coordination.journal_rows import JournalRows
 from spdist.cluster.elections.election import LeaderRow
-from spdist.cluster.managers.app_desk import AppService
+from spdist.cluster.managers.app_service import AppService
 from spdist.cluster.protocol.messages import AnswerHeartbeat, RedirectHeartbeat, WorkerReport
 from spdist.cluster.protocol.wire import (
     SAME_VERSION,

@@ -19,7 +19,7 @@ from spdist.cluster.api.streams import StreamNode, stream_routes
 from spdist.config import Config
 
 if TYPE_CHECKING:
-    from spdist.cluster.workers.evidence_desk import EvidenceService
+    from spdist.cluster.workers.evidence_service import EvidenceService
 
 __all__ = ["ServingNode", "server_app"]
 

@@ -18,7 +18,7 @@ from spdist.cluster.api.node import AnsweringNode, node_routes
 from spdist.cluster.security.access import Permission
 
 if TYPE_CHECKING:
-    from spdist.cluster.workers.evidence_desk import EvidenceService
+    from spdist.cluster.workers.evidence_service import EvidenceService
 
 __all__ = ["WorkerNode", "worker_app"]
 

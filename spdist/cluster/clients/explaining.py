@@ -1,7 +1,7 @@
 """Why a deployed app has put something out: what the states of its groups hold is fetched, and replayed here.
 
-Workers give files, and messages of topics (`spdist.cluster.workers.evidence_desk`), and nothing else: no replay costs
-them anything.
+Workers give files, and messages of topics (`spdist.cluster.workers.evidence_service`), and nothing else: no replay
+costs them anything.
 """
 
 from __future__ import annotations

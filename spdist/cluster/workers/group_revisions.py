@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from spdist.cluster.managers.revisions import revision_name
 from spdist.cluster.protocol.wire import OrderMessage, OutcomeMessage
-from spdist.cluster.workers.keeper import GroupSupervisor
+from spdist.cluster.workers.group_supervisor import GroupSupervisor
 from spdist.config import Config
 from spdist.transports.base import Transport
 from spdist.transports.undone import Undone

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from spdist.cluster.workers.keeper import node_metrics
+from spdist.cluster.workers.group_supervisor import node_metrics
 
 __all__ = ["installed_version", "node_statistics", "system_details"]
 

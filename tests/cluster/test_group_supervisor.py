@@ -19,8 +19,8 @@ from spdist.cluster.protocol.messages import (
     WorkerTiming,
 )
 from spdist.cluster.workers.admission import StartPolicy
+from spdist.cluster.workers.group_supervisor import GroupSupervisor
 from spdist.cluster.workers.hosting import READY, Readiness
-from spdist.cluster.workers.keeper import GroupSupervisor
 from spdist.cluster.workers.memory import Usage
 from spdist.cluster.workers.state import WorkerState
 from spdist.errors import EngineError, NotFoundError

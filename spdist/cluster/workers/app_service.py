@@ -10,7 +10,7 @@ from spdist.cluster.managers.plans import flow_text
 from spdist.cluster.managers.questions import QueryAnswer, Question, Questions, kept_elements
 from spdist.cluster.protocol.messages import GroupPhase
 from spdist.cluster.workers.group_revisions import GroupRevisions
-from spdist.cluster.workers.keeper import GroupSupervisor
+from spdist.cluster.workers.group_supervisor import GroupSupervisor
 from spdist.errors import NotFoundError
 
 __all__ = ["WorkerAppService"]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spdist.cluster.managers.slots import CallerSlots
-from spdist.cluster.workers.keeper import GroupSupervisor
+from spdist.cluster.workers.group_supervisor import GroupSupervisor
 from spdist.config import Config
 from spdist.config.allowed import Allowed, allowed_of
 
