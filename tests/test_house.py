@@ -242,8 +242,9 @@ def words_not_used() -> tuple[set[str], set[str]]:
 
 
 def names_and_prose(path: Path) -> Iterator[tuple[int, str, bool]]:
-    """Yield the names that a module gives, in words, and its comments and docstrings, each with its line."""
+    """Yield a module's name and those that it gives, in words, its comments and docstrings, each with its line."""
     text = path.read_text(encoding="utf-8")
+    yield 1, path.stem.replace("_", " "), True
     for node in ast.walk(ast.parse(text)):
         match node:
             case ast.FunctionDef(name=given) | ast.AsyncFunctionDef(name=given) | ast.ClassDef(name=given):

@@ -26,11 +26,11 @@ from spdist.mapping.bounds import shown
 from spdist.mapping.payload_reader import BatchReader
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import Transport
-from spdist.transports.inlet import Chunk, SourceWriter
 from spdist.transports.options import Options, options_of
 from spdist.transports.rejects import Rejects
 from spdist.transports.sockets.connections import ConnectionLimits
 from spdist.transports.sockets.logins import Logins
+from spdist.transports.source_writer import Chunk, SourceWriter
 
 if TYPE_CHECKING:
     from spdist.engine.spark.session import SparkHost

@@ -40,11 +40,11 @@ from spdist.connectors.http.ports import LATER, HttpPort
 from spdist.connectors.receiving import Read, SourceContext, now_ms
 from spdist.errors import MappingError, TransportError
 from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER
-from spdist.transports.inlet import NUMBERS_EACH, Chunk
 from spdist.transports.options import Options
 from spdist.transports.sockets.connections import ConnectionLimits
 from spdist.transports.sockets.guesses import GuessingQueue, TooManyGuesses
 from spdist.transports.sockets.logins import Logins, WrongLogins, credentials
+from spdist.transports.source_writer import NUMBERS_EACH, Chunk
 
 __all__ = ["HttpSource", "open_source"]
 

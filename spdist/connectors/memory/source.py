@@ -8,7 +8,7 @@ from pathlib import Path
 from spdist.connectors.memory.sink import in_memory_topic, read_in_memory
 from spdist.connectors.positions import Position
 from spdist.connectors.receiving import Looping, SourceContext, now_ms
-from spdist.transports.inlet import NUMBERS_EACH
+from spdist.transports.source_writer import NUMBERS_EACH
 
 __all__ = ["InMemorySource", "open_source"]
 

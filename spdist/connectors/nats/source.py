@@ -11,7 +11,7 @@ from typing import Any
 
 from spdist.connectors.nats.link import NatsLink, NatsMessage, NatsSourceSettings
 from spdist.connectors.receiving import Looping, SourceContext, now_ms
-from spdist.transports.inlet import NUMBERS_EACH, Chunk
+from spdist.transports.source_writer import NUMBERS_EACH, Chunk
 
 __all__ = ["NatsSource", "in_line", "open_source"]
 

@@ -179,7 +179,7 @@ class Intake:
             return
         channel = record.topic, record.partition, record.producer
         if record.topic in self._fed:
-            # Who makes no promises is a source of the app; see `spdist.transports.inlet`.
+            # Who makes no promises is a source of the app; see `spdist.transports.source_writer`.
             self._offer(channel, events, record.clock, by_own_times=record.clock == NO_CLOCK)
         else:
             self.merge.offer(channel, events, record.clock)

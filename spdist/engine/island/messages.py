@@ -28,10 +28,10 @@ from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import Record, Transport
 from spdist.transports.events import EventList, Events, child
-from spdist.transports.inlet import NUMBERS_EACH
 from spdist.transports.options import options_of
 from spdist.transports.payloads.payload import Payload, payload_columns, since
 from spdist.transports.rejects import Rejects
+from spdist.transports.source_writer import NUMBERS_EACH
 
 __all__ = [
     "MOST_EVENTS",

@@ -6,8 +6,8 @@ import pytest
 
 from spdist.errors import MappingError
 from spdist.language.types import Schema
-from spdist.transports.inlet import Chunk, SourceWriter
 from spdist.transports.payloads.payload import Payload
+from spdist.transports.source_writer import Chunk, SourceWriter
 from tests.engine.memory_transport import MemoryTransport
 
 SCHEMA = Schema.of([("k", "string")])
