@@ -42,8 +42,8 @@ from spdist.look import bytes_text
 
 if TYPE_CHECKING:
     from spdist.planning.topology import Assignment, Topology
-    from spdist.runtime.alone import AppProgress
     from spdist.runtime.group_status import InstanceStatus
+    from spdist.runtime.standalone import AppProgress
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="SiddhiQL on Spark.")
 app.callback()(version)
@@ -182,10 +182,10 @@ def _carrier(transport: Carrier | None, conf: Path | None) -> tuple[str, Callabl
     from dataclasses import replace
 
     from spdist.cluster.managers.topics import check_topics
-    from spdist.config.alone import load_alone
+    from spdist.config.standalone import load_standalone
     from spdist.transports.opening import transport_settings
 
-    settings = transport_settings(load_alone(conf).transports)
+    settings = transport_settings(load_standalone(conf).transports)
     if transport is not None:
         settings = replace(settings, kind=transport.value)
     return settings.kind, lambda topology, text: check_topics(topology, text, settings)
@@ -428,16 +428,16 @@ def run(
     Started again in the same directory it goes on where it ended, however it did. With --input it runs on recorded
     events instead, in virtual time, without Spark, and ends.
     """
-    from spdist.config.alone import load_alone
+    from spdist.config.standalone import load_standalone
 
     with explained(), stop_signal() as stop:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-        config = load_alone(conf, directory, files=files or ())
+        config = load_standalone(conf, directory, files=files or ())
         if master:
             config = replace(config, spark=replace(config.spark, master=master))
         from spdist.config.allowed import allowed_of
         from spdist.packages import use_packages
-        from spdist.runtime.alone import prepare, run_app
+        from spdist.runtime.standalone import prepare, run_app
 
         use_packages(config.script.packages)
         assignment = prepare(read_text(file), shards, scripts=config.script.python_enabled, allowed=allowed_of(config))

@@ -13,10 +13,10 @@ import yaml
 
 from spdist.config import Config, Secret, load_config
 from spdist.config.allowed import NotAllowed, allowed_of
-from spdist.config.alone import load_alone
 from spdist.config.binding import environment_name, keys
 from spdist.config.ignored import IGNORED
 from spdist.config.sections import SECTIONS
+from spdist.config.standalone import load_standalone
 from spdist.config.users import BUILT_IN_ROLES
 from spdist.errors import ConfigError
 
@@ -319,14 +319,14 @@ wso2.datasources: {dataSources: [{name: DB, url: 'postgresql://db/x', username: 
 
 def test_one_app_alone_has_files_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert load_alone().files.directories == (tmp_path / "spdist-data/files",)
-    assert load_alone(directory="d", files=["/tmp"]).files.directories == (tmp_path / "d/files", Path("/tmp"))
+    assert load_standalone().files.directories == (tmp_path / "spdist-data/files",)
+    assert load_standalone(directory="d", files=["/tmp"]).files.directories == (tmp_path / "d/files", Path("/tmp"))
     file = tmp_path / "c/deployment.yaml"
     file.parent.mkdir()
     file.write_text("siddhi.files: {directories: own}")
-    config = load_alone("c", files=["more"])
+    config = load_standalone("c", files=["more"])
     assert config.files.directories == (tmp_path / "c/own", tmp_path / "more")
-    assert load_alone("c", directory="d").files.directories == (tmp_path / "c/own",)
+    assert load_standalone("c", directory="d").files.directories == (tmp_path / "c/own",)
 
 
 # ------------------------------------------------------------ values

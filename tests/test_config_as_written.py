@@ -8,7 +8,7 @@ import pytest
 
 from spdist.config import load_config
 from spdist.config.allowed import allowed_of
-from spdist.config.alone import load_alone
+from spdist.config.standalone import load_standalone
 from spdist.errors import ConfigError
 from tests.test_config import LEAST, NODE, ROOT, Load, load, others_told
 
@@ -87,5 +87,5 @@ def test_a_group_takes_its_shard_from_worker_to_worker() -> None:
 def test_an_app_alone_has_the_shard_that_is_named(tmp_path: Path) -> None:
     file = tmp_path / "deployment.yaml"
     file.write_text("siddhi: {properties: {shardId: left}}\n")
-    assert allowed_of(load_alone(file)).shard_id == "left"
-    assert allowed_of(load_alone(directory=tmp_path)).shard_id == ""
+    assert allowed_of(load_standalone(file)).shard_id == "left"
+    assert allowed_of(load_standalone(directory=tmp_path)).shard_id == ""

@@ -18,8 +18,8 @@ import httpx
 import pytest
 
 from spdist.config import Config, load_config
-from spdist.config.alone import load_alone
 from spdist.config.datasources import Pool
+from spdist.config.standalone import load_standalone
 from spdist.errors import ConfigError
 from spdist.services.process import free_port
 from tests.test_config import LEAST, Load, load
@@ -306,7 +306,7 @@ def test_other_secrets_of_the_file_follow_the_switch(load: Load, tmp_path: Path)
 
 
 def test_one_app_alone_understands_such_a_file() -> None:
-    config = load_alone(ROOT / "tests/config_wso2/manager_mysql.yaml", environment=PLAIN)
+    config = load_standalone(ROOT / "tests/config_wso2/manager_mysql.yaml", environment=PLAIN)
     assert config.transports.kafka.bootstrap_servers.startswith("kafka-1.example")
     assert config.datasources["SP_MGT_DB"].url == "mysql+pymysql://db.example:3306/SP_MGT_DB"
     assert any("passwords stand here as text" in note for note in config.notes)

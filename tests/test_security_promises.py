@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 import spdist
 from spdist.__main__ import app
 from spdist.config.allowed import Allowed, allowed_of
-from spdist.config.alone import load_alone
+from spdist.config.standalone import load_standalone
 from spdist.errors import AppValidationError, SiddhiAppError
-from spdist.runtime.alone import prepare
+from spdist.runtime.standalone import prepare
 from spdist.transports.kafka.options import app_properties
 from spdist.transports.options import Options
 
@@ -28,12 +28,12 @@ def test_the_example_runs_without_settings_and_writes_where_it_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (text,) = re.findall(r"```sql\n(@app:name\('Orders'\).*?)```", APPS, re.DOTALL)
-    config = load_alone()
+    config = load_standalone()
     prepare(text, allowed=allowed_of(config))
     assert config.files.directories == (tmp_path / "spdist-data/files",)
     with pytest.raises(AppValidationError, match="lies outside of the directories"):
         prepare(text.replace("totals.csv", "/tmp/totals.csv"), allowed=allowed_of(config))
-    prepare(text.replace("totals.csv", "/tmp/totals.csv"), allowed=allowed_of(load_alone(files=["/tmp"])))
+    prepare(text.replace("totals.csv", "/tmp/totals.csv"), allowed=allowed_of(load_standalone(files=["/tmp"])))
 
 
 def test_the_example_with_spark_runs_and_formats_are_those_that_are_listed(
@@ -42,12 +42,12 @@ def test_the_example_with_spark_runs_and_formats_are_those_that_are_listed(
     monkeypatch.chdir(tmp_path)
     chapter = APPS.partition("## Any Spark connector")[2].partition("\n## ")[0]
     (text,) = re.findall(r"```sql\n(.*?)```", chapter, re.DOTALL)
-    prepare(text, allowed=allowed_of(load_alone()))
+    prepare(text, allowed=allowed_of(load_standalone()))
     with pytest.raises(AppValidationError, match="cannot be 'delta' on this node"):
-        prepare(text.replace("parquet", "delta"), allowed=allowed_of(load_alone()))
+        prepare(text.replace("parquet", "delta"), allowed=allowed_of(load_standalone()))
     (settings,) = re.findall(r"```yaml\n(.*?)```", chapter, re.DOTALL)
     (tmp_path / "deployment.yaml").write_text(settings)
-    config = load_alone(tmp_path / "deployment.yaml")
+    config = load_standalone(tmp_path / "deployment.yaml")
     prepare(text.replace("parquet", "delta"), allowed=allowed_of(config))
     assert config.spark.packages == ("io.delta:delta-spark_4.1_2.13:4.2.0",)
 
@@ -56,7 +56,7 @@ def test_the_store_of_the_guide_is_accepted_and_its_secret_comes_from_outside(mo
     (store,) = re.findall(r"`(@store\(type='rdbms', jdbc\.url=[^`]*)`", (GUIDES / "databases.md").read_text())
     spdist.check(f"{store} define table T (k string);")
     monkeypatch.setenv("SPDIST__SECRETS__SHOP", "geheim")
-    assert allowed_of(load_alone()).expand("${secret:SHOP}") == "geheim"
+    assert allowed_of(load_standalone()).expand("${secret:SHOP}") == "geheim"
     assert "SPDIST__SECRETS__NAME" in APPS
 
 

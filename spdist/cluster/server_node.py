@@ -20,7 +20,7 @@ from typing import Any
 from spdist.clock import Clock
 from spdist.cluster.api import Server, server_app
 from spdist.cluster.elections.election import Lease
-from spdist.cluster.elections.leadership import ALONE, Leadership
+from spdist.cluster.elections.leadership import STANDALONE, Leadership
 from spdist.cluster.exposition import prometheus_text
 from spdist.cluster.host_node import HostNode
 from spdist.cluster.managers.plans import Plans
@@ -42,8 +42,8 @@ from spdist.cluster.workers.hosting import Launcher
 from spdist.cluster.workers.node_facts import node_statistics
 from spdist.config import Config
 from spdist.errors import ClusterError, ConfigError, NotLeaderError, SiddhiAppError
+from spdist.planning.standalone import standalone_topology
 from spdist.planning.topology import Assignment
-from spdist.planning.whole import whole_topology
 from spdist.transports.opening import transport_settings
 
 __all__ = ["ServerNode"]
@@ -104,13 +104,13 @@ class ServerNode(HostNode):
         self._lock = threading.Lock()  # of the leader
         self._files = AppFiles(AppDirectory(config.artifacts.directory), self._leader, self._lock, self._accept)
         is_ha = config.is_ha
-        self._leadership = Leadership(None if is_ha else ALONE, self._beat_now.set)
+        self._leadership = Leadership(None if is_ha else STANDALONE, self._beat_now.set)
         self._group = ServerGroup(self.config, self._leadership, self._clock) if is_ha else None
         self._states = WarmStates(self.config)
         self._told: int | None = None  #: the term in which this server was active when that was logged last
         self.stopping = self._leaving
         self.streams = StreamAccess(
-            transport_settings(config.transports), Plans(lambda text: whole_topology(self._accept(text)))
+            transport_settings(config.transports), Plans(lambda text: standalone_topology(self._accept(text)))
         )
 
     def _answer(self, server: Server) -> None:
@@ -275,7 +275,7 @@ class ServerNode(HostNode):
         view, app = self.app_status(name, active=True), self._app(name)
         if app.instance is None:
             raise SiddhiAppError(app.error)
-        return placed_topology(whole_topology(app.instance.assignment), view, {name: app.text})
+        return placed_topology(standalone_topology(app.instance.assignment), view, {name: app.text})
 
     def nodes(self, *, apps: bool = False) -> Json:
         """Return this node as who leads and as who works; see `spdist.cluster.servers.views.own_nodes_view`."""

@@ -17,10 +17,10 @@ from typing import Any
 from spdist.config.source import ResolvedScalar
 
 __all__ = [
-    "ALONE",
     "HA",
     "PASSWORD_IN_URL",
     "SERVERS",
+    "STANDALONE",
     "ScalarKind",
     "Secret",
     "boolean",
@@ -45,8 +45,8 @@ __all__ = [
 ]
 
 #: ``deployment.config.type`` of a server that runs its apps alone, and of one of several of which one is active.
-ALONE, HA = "default", "ha"
-SERVERS = (ALONE, HA)
+STANDALONE, HA = "default", "ha"
+SERVERS = (STANDALONE, HA)
 _UNITS = {"ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"(\d+)\s*(ms|s|sec|m|min|h)")
 #: An artifact of a Maven repository.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from spdist.config.ignored import IGNORED
-from spdist.config.kinds import ALONE, PASSWORD_IN_URL, SERVERS
+from spdist.config.kinds import PASSWORD_IN_URL, SERVERS, STANDALONE
 from spdist.config.source import ValueNode
 
 __all__ = ["EVERYWHERE", "SHIPPED_ID", "adapted", "add_own_user", "as_server"]
@@ -109,7 +109,7 @@ def as_server(sections: Sections) -> None:
     """Complete the sections of a server, of which WSO2 does not ask how other nodes reach it: where it listens."""
     section = sections.get(_DEPLOYMENT) or ValueNode({}, "")
     given = _mapping(section)
-    added: dict[str, ValueNode] = {} if "type" in given else {"type": ValueNode(ALONE, section.origin)}
+    added: dict[str, ValueNode] = {} if "type" in given else {"type": ValueNode(STANDALONE, section.origin)}
     listed = _mapping(sections.get("wso2.transport.http")).get("listenerConfigurations")
     listeners = [_mapping(one) for one in listed.content] if listed and isinstance(listed.content, list) else []
     if listed is not None and listeners and not _interface(given):

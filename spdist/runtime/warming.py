@@ -7,10 +7,10 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from spdist.runtime.alone import prepare
 from spdist.runtime.commanded import commanded
 from spdist.runtime.group import wait_until
 from spdist.runtime.realtime import runtime_of
+from spdist.runtime.standalone import prepare
 
 if TYPE_CHECKING:
     from spdist.engine.spark.session import SparkHost

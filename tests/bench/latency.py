@@ -24,9 +24,9 @@ from kafka.admin import NewTopic
 from spdist.engine.spark.jars import kafka_jars
 from spdist.engine.spark.session import SparkHost
 from spdist.errors import SpdistError
-from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime
 from spdist.runtime.realtime import RealtimeRuntime, runtime_of
+from spdist.runtime.standalone import prepare
 from spdist.services.kafka import KafkaBroker
 from tests.runtime.host_settings import settings_in
 

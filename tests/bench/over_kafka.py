@@ -28,8 +28,8 @@ from spdist import check
 from spdist.engine.spark.jars import add_jars, kafka_jars
 from spdist.engine.spark.session import SparkHost
 from spdist.errors import SiddhiAppError
-from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime
+from spdist.runtime.standalone import prepare
 from spdist.services.kafka import KafkaBroker
 from tests.bench.peer import Peer, PeerMissing
 from tests.bench.workloads import FOLDER, Workload

@@ -24,7 +24,7 @@ from spdist.cluster.worker import Worker
 from spdist.config import load_config
 from spdist.errors import ClusterUnreachableError, NotFoundError, UndefinedNameError
 from spdist.language.types import Schema
-from spdist.planning.whole import whole, whole_topology
+from spdist.planning.standalone import standalone_assignment, standalone_topology
 from spdist.transports.reading import ReadEvent
 from tests.cluster.shells import CONF, PASSWORD, FakeSpark, manager_config, settings, with_users
 from tests.cluster.test_server_node import running
@@ -153,7 +153,7 @@ def test_what_is_deleted_meanwhile_is_asked_for_anew(
 def test_an_app_of_a_server_is_explained_by_its_one_group(tmp_path: Path) -> None:
     with running(tmp_path) as node, ClusterClient([node.url], "admin", PASSWORD) as client:
         client.deploy(APP)
-        topology = whole_topology(whole(spdist.check(APP), APP))
+        topology = standalone_topology(standalone_assignment(spdist.check(APP), APP))
         run = HandRun(tmp_path, APP, location=state_of(node), topology=topology)
         run.feed("Readings", SCHEMA).send([(1000 * n, ("attic", 20.0 + n)) for n in range(1, 21)])
         run.run()

@@ -22,7 +22,7 @@ from spdist.cluster.clients.client import ClusterClient
 from spdist.cluster.coordination.store import CoordinationStore
 from spdist.cluster.elections.candidate import Candidate
 from spdist.cluster.elections.election import ElectionTiming, LeaderRow, Lease
-from spdist.cluster.elections.leadership import ALONE, Leadership
+from spdist.cluster.elections.leadership import STANDALONE, Leadership
 from spdist.cluster.managers.topics import stream_schemas
 from spdist.cluster.protocol.messages import Elected, LeaderSeen, LeaseRenewed
 from spdist.cluster.server_node import ServerNode
@@ -191,7 +191,7 @@ def test_a_server_is_active_by_its_lease_and_not_beside_a_later_term() -> None:
     assert len(told) == 7
     one.give_up(2)
     assert one.given_up_term == 2
-    assert Leadership(ALONE).lease(1 << 44) == ALONE
+    assert Leadership(STANDALONE).lease(1 << 44) == STANDALONE
 
 
 class Blinking:

@@ -22,8 +22,8 @@ from spdist.extension import catalog, function, signature
 from spdist.language.types import Type
 from spdist.planning import compiled
 from spdist.planning.compiled import TEXTS_KEPT, CompiledInstance, checked_text, tree_of
+from spdist.planning.standalone import standalone_assignment
 from spdist.planning.topology import Assignment
-from spdist.planning.whole import whole
 from spdist.runtime.commanded import commanded
 from spdist.runtime.kafka_inputs import user_sources
 from spdist.runtime.realtime_checkpoints import planned
@@ -64,7 +64,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
 
 
 def assignment() -> Assignment:
-    return whole(checked_text(TEXT, scripts=False), TEXT, shards=2)
+    return standalone_assignment(checked_text(TEXT, scripts=False), TEXT, shards=2)
 
 
 def test_all_that_starts_an_instance_parses_and_checks_its_text_once(calls: Counter[str], tmp_path: Any) -> None:

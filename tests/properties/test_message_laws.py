@@ -24,8 +24,8 @@ from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
+from spdist.planning.standalone import standalone_assignment
 from spdist.planning.topology import AssignedInput, Assignment
-from spdist.planning.whole import whole
 from spdist.transports.base import Record, Repeats
 from spdist.transports.log import LogTransport
 from spdist.transports.payloads.payload import Payload
@@ -49,7 +49,7 @@ def no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def assigned(shards: int) -> Assignment:
-    made = whole(check(parse(TEXT), catalog(), TEXT), TEXT, shards)
+    made = standalone_assignment(check(parse(TEXT), catalog(), TEXT), TEXT, shards)
     users = AssignedInput("S", TOPIC, (0,), transport="kafka", into="App.S")
     return replace(made, inputs=(*made.inputs, users))
 

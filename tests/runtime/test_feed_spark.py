@@ -16,8 +16,8 @@ from spdist.engine.spark.session import SparkHost
 from spdist.errors import AppValidationError, TransportError
 from spdist.language import ast
 from spdist.language.types import Schema
-from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime
+from spdist.runtime.standalone import prepare
 from spdist.transports.options import Options, written_in
 from tests.runtime.host_settings import settings_in
 from tests.runtime.parquet_files import put_file

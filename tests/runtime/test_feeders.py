@@ -25,7 +25,7 @@ from spdist.errors import AppValidationError, TransportError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.planning.whole import whole
+from spdist.planning.standalone import standalone_assignment
 from spdist.runtime.sources import Sources, sources_of
 from spdist.services.process import free_port
 from spdist.transports.base import Record, Repeats
@@ -48,7 +48,7 @@ class Fed:
         self.transport = LogTransport(root / "topics")
         checked = check(parse(self.text), catalog(), self.text)
         self.streams = checked.streams
-        self.assignment = whole(checked, self.text)
+        self.assignment = standalone_assignment(checked, self.text)
         for assigned in self.assignment.inputs:
             self.transport.ensure(assigned.topic, 1)
         self.users = Logins({"me": "pw", "other": "pw"})
@@ -346,8 +346,8 @@ def test_a_file_that_somebody_still_writes_to_is_waited_for(
         (source,) = one.sources._sources
         assert isinstance(source, FileSource)
         becomes(lambda: len(source._waiting), 1)
-        file.write("whole")
-    becomes(one.rows, [("whole",)])
+        file.write("standalone_assignment")
+    becomes(one.rows, [("standalone_assignment",)])
     becomes(lambda: list(inbox.iterdir()), [])
     assert not source._waiting
 

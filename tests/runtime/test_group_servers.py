@@ -20,8 +20,8 @@ from spdist.language.parsing.parser import parse
 from spdist.planning.channels import topic_name
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment
-from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime
+from spdist.runtime.standalone import prepare
 from spdist.services.kafka import KafkaBroker
 from spdist.services.nats import NatsServer
 from spdist.services.process import Service, free_ports

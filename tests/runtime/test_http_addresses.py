@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from spdist.config.allowed import Allowed
-from spdist.config.alone import load_alone
+from spdist.config.standalone import load_standalone
 from spdist.connectors.http.addresses import check_ports
 from spdist.errors import AppValidationError, TransportError
 from spdist.planning.topology import Assignment
-from spdist.runtime import alone
+from spdist.runtime import standalone
 from spdist.services.process import HOST, free_port
 
 APP = """@app:name('Orders')
@@ -24,7 +24,7 @@ from A select k insert into Out;
 
 
 def prepared(url: str) -> Assignment:
-    return alone.prepare(APP.format(url=url))
+    return standalone.prepare(APP.format(url=url))
 
 
 def test_a_port_that_is_free_may_have_several_sources() -> None:
@@ -35,11 +35,11 @@ def test_a_port_that_is_taken_is_named_before_spark_starts(tmp_path: Path, monke
     def no_spark(*_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(alone, "SparkHost", no_spark)
+    monkeypatch.setattr(standalone, "SparkHost", no_spark)
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(TransportError) as caught:
-            alone.run_app(prepared(f"http://{HOST}:{port}"), load_alone(None, tmp_path), threading.Event())
+            standalone.run_app(prepared(f"http://{HOST}:{port}"), load_standalone(None, tmp_path), threading.Event())
     assert str(caught.value) == (
         f"cannot listen on {HOST}:{port}: it is in use by another process\n"
         f"Hint: stop that one (`ss -ltnp 'sport = :{port}'` names it), or set another port in the receiver.url of the "

@@ -17,8 +17,8 @@ from spdist.engine.spark.session import SparkHost
 from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment
-from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime
+from spdist.runtime.standalone import prepare
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.kafka.options import KafkaSettings

@@ -19,8 +19,8 @@ from spdist.engine.local.app import run
 from spdist.engine.spark.session import SparkHost
 from spdist.errors import TransportError
 from spdist.language.types import Schema
-from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime
+from spdist.runtime.standalone import prepare
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.errors import read_errors
 from spdist.transports.feed import read_events

@@ -16,8 +16,8 @@ from spdist.config.datasources import Datasource
 from spdist.config.sections import Files, Secrets
 from spdist.engine.spark.session import SparkHost
 from spdist.language.types import Schema
-from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime
+from spdist.runtime.standalone import prepare
 from spdist.transports.feed import Feed
 from spdist.transports.log import LogTransport
 from tests.runtime.host_settings import HostSettings, settings_in

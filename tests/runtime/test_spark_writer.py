@@ -17,8 +17,8 @@ from spdist.engine.spark.session import SparkHost
 from spdist.errors import TransportError
 from spdist.language import ast
 from spdist.language.types import Schema
-from spdist.runtime.alone import prepare
 from spdist.runtime.group import GroupRuntime
+from spdist.runtime.standalone import prepare
 from spdist.transports.delivery import Delivery
 from spdist.transports.feed import Feed
 from spdist.transports.log import LogTransport

@@ -22,8 +22,8 @@ from spdist.errors import AppValidationError, TransportError, TransportUnavailab
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
+from spdist.planning.standalone import standalone_assignment
 from spdist.planning.topology import Assignment
-from spdist.planning.whole import whole
 from spdist.runtime.kafka_inputs import KafkaReads, ReadsFinder, UserReader, kafka_inputs
 from spdist.runtime.progress import is_away
 from spdist.runtime.shard_states import InstanceState, between
@@ -39,7 +39,7 @@ Extents = dict[str, dict[int, tuple[int, int]]]
 def assignment(options: str = "") -> Assignment:
     text = f"""@app:name('App') @source(type='kafka', bootstrap.servers='nowhere:1', topic.list='orders', {options}
         @map(type='json')) define stream S (k string, v long); from S select k insert into Out;"""
-    return whole(check(parse(text), catalog(), text), text)
+    return standalone_assignment(check(parse(text), catalog(), text), text)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from sqlalchemy.pool import QueuePool
 
 from spdist.config import Secret
 from spdist.config.allowed import Allowed, allowed_of
-from spdist.config.alone import load_alone
+from spdist.config.standalone import load_standalone
 from spdist.engine.local.app import LocalApp
 from spdist.engine.local.outside import outside_stores
 from spdist.errors import AppValidationError, StoreError, UndefinedNameError
@@ -238,7 +238,7 @@ wso2.datasources:
           connectionTimeout: 2000
 """
     )
-    allowed = allowed_of(load_alone(file))
+    allowed = allowed_of(load_standalone(file))
     for named in ("datasource='SHOP_DB'", "jndi.resource='jdbc/ShopDB'", "datasource='jdbc/ShopDB'"):
         stores = open_stores(allowed)
         (definition,) = parse(f"@store(type='rdbms', {named}) define table T (k string);").definitions

@@ -17,7 +17,7 @@ from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan
-from spdist.planning.whole import whole
+from spdist.planning.standalone import standalone_assignment
 from spdist.runtime.sinks import check_sinks
 from spdist.transports.options import options_of
 
@@ -131,7 +131,7 @@ def test_a_sink_may_have_columns_for_ids_and_times(tmp_path: Path) -> None:
 
 def test_a_wrong_sink_is_said_before_anything_runs(tmp_path: Path) -> None:
     text = "@sink(type='spark', format='parquet', path='/etc') define stream S (k string);"
-    assignment = whole(check(parse(text), catalog(), text), text)
+    assignment = standalone_assignment(check(parse(text), catalog(), text), text)
     with pytest.raises(AppValidationError, match="lies outside") as failed:
         check_sinks(assignment, Allowed((tmp_path,), formats=SPARK_FORMATS))
     assert "path='/etc'" in str(failed.value)

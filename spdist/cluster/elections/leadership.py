@@ -7,10 +7,10 @@ from collections.abc import Callable
 from spdist.cluster.elections.election import LeaderRow, Lease
 from spdist.cluster.protocol.messages import Elected, LeaderSeen, LeaseRenewed
 
-__all__ = ["ALONE", "Leadership"]
+__all__ = ["STANDALONE", "Leadership"]
 
 #: Of a server without others: nobody else may run its apps, so nothing is to be stopped however long it stood still.
-ALONE = Lease(1, 1 << 45)
+STANDALONE = Lease(1, 1 << 45)
 
 
 class Leadership:

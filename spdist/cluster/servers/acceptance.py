@@ -24,7 +24,7 @@ def accepted(config: Config, text: str) -> Assignment:
     """
     from spdist.config.allowed import allowed_of
     from spdist.language.parsing.parser import parse
-    from spdist.runtime.alone import prepare
+    from spdist.runtime.standalone import prepare
 
     app, limits = parse(text), config.limits
     free_name(checked_name(app.name))

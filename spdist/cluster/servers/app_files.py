@@ -11,8 +11,8 @@ from spdist.cluster.servers.app_directory import AppDirectory, Stamp, changes
 from spdist.cluster.servers.deployed import DeployOutcome
 from spdist.cluster.servers.own_leader import OwnLeader
 from spdist.errors import ClusterError, Code, SiddhiAppError, SpdistError
+from spdist.planning.standalone import standalone_topology
 from spdist.planning.topology import Assignment
-from spdist.planning.whole import whole_topology
 
 __all__ = ["AppFiles"]
 
@@ -152,7 +152,7 @@ class AppFiles:
             # Of what runs: the file may hold a text that is wrong.
             with self._lock:
                 runs = self._leader.running(name)
-            change = None if runs is None else whole_topology(runs).diff(whole_topology(assignment))
+            change = None if runs is None else standalone_topology(runs).diff(standalone_topology(assignment))
             try:
                 self._known[name] = self._directory.write(name, text)
             except OSError as error:

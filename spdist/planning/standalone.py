@@ -25,10 +25,12 @@ from spdist.planning.topology import (
     subjects,
 )
 
-__all__ = ["whole", "whole_topology"]
+__all__ = ["standalone_assignment", "standalone_topology"]
 
 
-def whole(checked: CheckedApp, text: str, shards: int = 1, transport: str = "log", owner: str = "") -> Assignment:
+def standalone_assignment(
+    checked: CheckedApp, text: str, shards: int = 1, transport: str = "log", owner: str = ""
+) -> Assignment:
     """Return the one instance of an app.
 
     A stream with ``@source`` has what its source brings, through a topic. Another one that no query writes is fed by
@@ -97,8 +99,8 @@ def whole(checked: CheckedApp, text: str, shards: int = 1, transport: str = "log
     )
 
 
-def whole_topology(assignment: Assignment) -> Topology:
-    """Return the one instance that `whole` has made as a topology, for those who look for the topics of its streams."""
+def standalone_topology(assignment: Assignment) -> Topology:
+    """Return what `standalone_assignment` made as a topology, for those who look for the topics of its streams."""
     inputs = tuple(
         GroupInput(one.stream, Strategy.ALL, one.topic, len(one.partitions))
         for one in assignment.inputs

@@ -16,8 +16,8 @@ from spdist.engine.shards.places import check_fence, place_of
 from spdist.engine.spark.session import HostSettings, SparkHost
 from spdist.errors import EngineError
 from spdist.planning.compiled import checked_text
+from spdist.planning.standalone import standalone_assignment
 from spdist.planning.topology import Assignment
-from spdist.planning.whole import whole
 from spdist.runtime.group import GroupRuntime
 from spdist.runtime.group_status import InstanceStatus
 from spdist.runtime.realtime import RealtimeRuntime, runtime_of
@@ -50,7 +50,7 @@ def prepare(
     """Check an app and the options of its sinks, and return what is to be run.
 
     `allowed` are the secrets and files that it may refer to; nothing by default. `transport` is what carries the topics
-    of its streams, and `owner` whose they are; see `spdist.planning.whole.whole`.
+    of its streams, and `owner` whose they are; see `spdist.planning.standalone.standalone_assignment`.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def prepare(
         The text is wrong, or asks for what cannot be run; shows where.
     """
     checked = checked_text(text, scripts)
-    assignment = whole(checked, text, shards, transport, owner)
+    assignment = standalone_assignment(checked, text, shards, transport, owner)
     check_sinks(assignment, allowed or Allowed())
     return assignment
 

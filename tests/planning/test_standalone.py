@@ -9,12 +9,12 @@ from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.planning.channels import topic_name
+from spdist.planning.standalone import standalone_assignment, standalone_topology
 from spdist.planning.topology import Assignment
-from spdist.planning.whole import whole, whole_topology
 
 
 def planned(text: str, shards: int = 1, transport: str = "log", owner: str = "") -> Assignment:
-    return whole(check(parse(text), catalog(), text), text, shards, transport, owner)
+    return standalone_assignment(check(parse(text), catalog(), text), text, shards, transport, owner)
 
 
 def test_sources_and_streams_that_nobody_writes_come_in_and_embedded_sinks_go_out() -> None:
@@ -57,7 +57,7 @@ def test_who_shares_brokers_has_topics_of_his_own(transport: str, scope: str) ->
     assert [i.topic for i in one.inputs] == [f"{scope}.S", fed, f"{scope}.!O"]
     assert [p.topic for o in one.outputs for p in o.publishing] == ["east.Found"]
     assert (one.name, one.app, one.group) == ("A", "A", scope)
-    assert {topic.name for topic in whole_topology(one).topics} == {f"{scope}.S", fed, "east.Found"}
+    assert {topic.name for topic in standalone_topology(one).topics} == {f"{scope}.S", fed, "east.Found"}
 
 
 def test_what_cannot_be_sent_comes_back_as_an_input() -> None:

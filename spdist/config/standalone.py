@@ -24,7 +24,7 @@ from spdist.config.sections import (
 )
 from spdist.config.sorting import FileSections, settings_file
 
-__all__ = ["AloneConfig", "load_alone"]
+__all__ = ["StandaloneConfig", "load_standalone"]
 
 _USED = (
     "accepted",
@@ -41,7 +41,7 @@ _USED = (
 
 
 @dataclass(frozen=True, slots=True)
-class AloneConfig:
+class StandaloneConfig:
     """The sections that one app needs, see `spdist.config.sections`; and the file they come from, if there is one.
 
     `notes` are those of `spdist.config.Config`, as far as they are of these sections.
@@ -66,13 +66,13 @@ class AloneConfig:
         return self.properties.shard_id
 
 
-def load_alone(
+def load_standalone(
     path: str | os.PathLike[str] | None = None,
     directory: str | os.PathLike[str] | None = None,
     *,
     files: Sequence[str | os.PathLike[str]] = (),
     environment: Mapping[str, str] | None = None,
-) -> AloneConfig:
+) -> StandaloneConfig:
     """Read the settings for one app.
 
     Parameters
@@ -96,7 +96,7 @@ def load_alone(
     parts = given.bind({name: section for name, section in SECTIONS.items() if name in _USED})
     datasources = by_name(parts.pop("datasource_list").items, file)
     parts["auth"] = with_role_names(parts["auth"], file)
-    config = AloneConfig(
+    config = StandaloneConfig(
         path=None if path is None else file,
         datasources=datasources,
         notes=tuple(given.notes),
