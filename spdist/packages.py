@@ -1,9 +1,10 @@
 """Packages of others that add to spdist: what their entry points bring, loaded where they are named, and else not.
 
-A distribution adds connectors with entry points of the group ``spdist.connectors``, and functions, aggregators, windows
-and stream functions with modules that the group ``spdist.extensions`` names. Loading one runs its code with all rights
-of the process. So being installed is not enough: who runs the process names the distributions, by `use_packages` or, on
-a node, in the settings (``siddhi.script.python.packages``). Processes that it starts have them from the environment.
+A distribution adds connectors with entry points of the group ``spdist.connectors``, stores with those of
+``spdist.stores``, and functions, aggregators, windows, stream functions and mappings with modules that the group
+``spdist.extensions`` names. Loading one runs its code with all rights of the process. So being installed is not enough:
+who runs the process names the distributions, by `use_packages` or, on a node, in the settings
+(``siddhi.script.python.packages``). Processes that it starts have them from the environment.
 """
 
 from __future__ import annotations
@@ -19,12 +20,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from importlib import metadata
 
-__all__ = ["CONNECTORS", "EXTENSIONS", "Brought", "brought", "failures", "named_packages", "use_packages", "variables"]
+__all__ = [
+    "CONNECTORS",
+    "EXTENSIONS",
+    "STORES",
+    "Brought",
+    "brought",
+    "failures",
+    "named_packages",
+    "use_packages",
+    "variables"
+]
 
 log = logging.getLogger(__name__)
 
 #: Groups of entry points.
-CONNECTORS, EXTENSIONS = "spdist.connectors", "spdist.extensions"
+CONNECTORS, STORES, EXTENSIONS = "spdist.connectors", "spdist.stores", "spdist.extensions"
 #: The variable of the environment with the names, so that processes of Spark and of the planner have them as well.
 _NAMED = "SPDIST_PACKAGES"
 

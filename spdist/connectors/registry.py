@@ -1,8 +1,9 @@
-"""The registry of connectors: what each declares of itself, found by its type, its code loaded when it is opened.
+"""The registry of connectors and stores: what each declares of itself, found by its type, its code loaded when opened.
 
 A connector is one folder of this package with a `Connector` named ``CONNECTOR`` in its ``__init__.py``; or that of
-another distribution, named by an entry point of the group ``spdist.connectors`` (`spdist.packages`). A declaration is
-values only: checker, planner and completion read it, and load no library for it.
+another distribution, named by an entry point of the group ``spdist.connectors``. A store is a `StoreType` of this
+module, or one that an entry point of the group ``spdist.stores`` names (`spdist.packages`). A declaration is values
+only: checker, planner and completion read it, and load no library for it.
 """
 
 from __future__ import annotations
@@ -14,24 +15,75 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
-from spdist.errors import TransportError
-from spdist.packages import CONNECTORS, brought, failures, named_packages
+from spdist.errors import SpdistError, StoreError, TransportError
+from spdist.packages import CONNECTORS, STORES, brought, failures, named_packages
 
-__all__ = ["Connector", "built_in", "connector", "connectors", "sink_types", "source_types", "why_missing"]
+__all__ = [
+    "Connector",
+    "Declaration",
+    "StoreType",
+    "built_in",
+    "connector",
+    "connectors",
+    "sink_types",
+    "source_types",
+    "store_types",
+    "why_missing",
+]
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connector:
-    """What the sources and sinks of one type are.
+class Declaration:
+    """What is known of something by its type before its code is loaded.
 
     Parameters
     ----------
     type : str
-        As ``@source(type='…')`` and ``@sink(type='…')`` name it.
+        As the annotation of an app names it: ``type='…'``.
+    secrets : tuple of str
+        Options that may hold ``${secret:NAME}``: they are used for logins, and shown nowhere. ``option.*`` stands for
+        all whose names begin so.
+    requires : str
+        What to install where its code finds a library missing, for example ``acme-mqtt[tls]``.
+    """
+
+    #: The word for it in messages, and what is raised where its code cannot be loaded.
+    kind: ClassVar[str]
+    failure: ClassVar[type[SpdistError]]
+
+    type: str
+    secrets: tuple[str, ...] = ()
+    requires: str = ""
+
+    def load(self, place: str) -> Any:
+        """Return what ``module:callable`` names.
+
+        Raises
+        ------
+        TransportError, StoreError
+            Its module, or a library that it needs, cannot be imported.
+        """
+        module, _, name = place.partition(":")
+        try:
+            return getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            hint = f"install {self.requires}" if self.requires else None
+            raise self.failure(f"the {self.kind} '{self.type}' cannot be loaded: {error}", hint=hint) from error
+
+
+Declared = TypeVar("Declared", bound=Declaration)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connector(Declaration):
+    """What the sources and sinks of one type are; see `Declaration` for what is not named here.
+
+    Parameters
+    ----------
     source : str
         ``module:callable`` that makes a `spdist.connectors.receiving.Source` of a
         `~spdist.connectors.receiving.SourceContext`; empty where there is none, or Spark reads it.
@@ -47,40 +99,44 @@ class Connector:
         Options without which it does nothing.
     dynamic : tuple of str, optional
         Options of a sink that may differ from event to event; None where any may.
-    secrets : tuple of str
-        Options that may hold ``${secret:NAME}``: they are used for logins, and shown nowhere. ``option.*`` stands for
-        all whose names begin so.
     services : bool
         Whether options ``dep:…`` mean something: a service that is deployed next to the app.
-    requires : str
-        What to install where its code finds a library missing, for example ``acme-mqtt[tls]``.
     """
 
-    type: str
+    kind: ClassVar[str] = "connector"
+    failure: ClassVar[type[SpdistError]] = TransportError
+
     source: str = ""
     sink: str = ""
     check: str = ""
     read_by_spark: bool = False
     needed: tuple[str, ...] = ()
     dynamic: tuple[str, ...] | None = None
-    secrets: tuple[str, ...] = ()
     services: bool = True
-    requires: str = ""
 
-    def load(self, place: str) -> Any:
-        """Return what ``module:callable`` names.
 
-        Raises
-        ------
-        TransportError
-            Its module, or a library that it needs, cannot be imported.
-        """
-        module, _, name = place.partition(":")
-        try:
-            return getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError) as error:
-            hint = f"install {self.requires}" if self.requires else None
-            raise TransportError(f"the connector '{self.type}' cannot be loaded: {error}", hint=hint) from error
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreType(Declaration):
+    """What keeps tables and aggregations outside of the state of their app; see `Declaration` for what else it has.
+
+    Parameters
+    ----------
+    open : str
+        ``module:callable`` that makes a `spdist.operators.tables.stores.OutsideStores` of the
+        `spdist.config.allowed.Allowed` of an app; types that name the same share one.
+    """
+
+    kind: ClassVar[str] = "store"
+    failure: ClassVar[type[SpdistError]] = StoreError
+
+    open: str
+
+
+_DATABASES = "spdist.stores.databases:DatabaseStores"
+_STORES = (
+    StoreType(type="duckdb", open=_DATABASES),
+    StoreType(type="rdbms", open=_DATABASES, secrets=("password", "username")),
+)
 
 
 def connectors() -> Mapping[str, Connector]:
@@ -103,9 +159,14 @@ def sink_types() -> tuple[str, ...]:
     return tuple(sorted(one.type for one in connectors().values() if one.sink))
 
 
-def why_missing(type: str) -> str | None:
-    """Return why there is no connector of a type although a package was named for it; None where nothing says so."""
-    return next(iter(failures(CONNECTORS, type)), None)
+def store_types() -> Mapping[str, StoreType]:
+    """Return all types of stores by name: built-in ones, then those of the packages that this process may load."""
+    return _store_types(named_packages())
+
+
+def why_missing(type: str, group: str = CONNECTORS) -> str | None:
+    """Return why nothing of a type is there although a package was named for it; None where nothing says so."""
+    return next(iter(failures(group, type)), None)
 
 
 @cache
@@ -119,16 +180,28 @@ def built_in() -> Mapping[str, Connector]:
 
 @cache
 def _connectors(packages: tuple[str, ...]) -> Mapping[str, Connector]:
-    known = dict(built_in())
-    for one in brought(CONNECTORS) if packages else ():
+    return _with_brought(CONNECTORS, Connector, built_in()) if packages else built_in()
+
+
+@cache
+def _store_types(packages: tuple[str, ...]) -> Mapping[str, StoreType]:
+    own = {one.type: one for one in _STORES}
+    return _with_brought(STORES, StoreType, own) if packages else MappingProxyType(own)
+
+
+def _with_brought(group: str, kind: type[Declared], built_in: Mapping[str, Declared]) -> Mapping[str, Declared]:
+    """Return what is built in, and what the named packages bring of a kind; what is built in stays."""
+    known = dict(built_in)
+    for one in brought(group):
         if one.problem:  # it was told when it was loaded
             continue
-        if not isinstance(one.value, Connector):
-            log.warning("'%s' of the package %s is no connector: %r", one.name, one.package, one.value)
+        if not isinstance(one.value, kind):
+            log.warning("'%s' of the package %s is no %s: %r", one.name, one.package, kind.kind, one.value)
         elif one.value.type in known:
             log.warning(
-                "the package %s brings a connector '%s'; there is one already, which stays",
+                "the package %s brings a %s '%s'; there is one already, which stays",
                 one.package,
+                kind.kind,
                 one.value.type,
             )
         else:

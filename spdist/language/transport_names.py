@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MAPPINGS", "SINKS", "SOURCES", "STORE_SECRETS", "STRATEGIES"]
+__all__ = ["MAPPINGS", "SINKS", "SOURCES", "STRATEGIES"]
 
 _BOTH: Final = (
     "embedded",
@@ -67,6 +67,3 @@ SINKS: Final = (
 MAPPINGS: Final = ("avro", "binary", "csv", "json", "keyvalue", "passThrough", "protobuf", "text", "wso2event", "xml")
 #: Strategies of ``@distribution``.
 STRATEGIES: Final = ("broadcast", "partitioned", "roundRobin")
-
-#: Options that may hold ``${secret:NAME}``, of each type of store. They are used for logins, and shown nowhere.
-STORE_SECRETS: Final[dict[str, tuple[str, ...]]] = {"duckdb": (), "rdbms": ("password", "username")}

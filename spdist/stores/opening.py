@@ -1,30 +1,21 @@
-"""The stores of one app: made from its ``@Store`` annotations, one database object for each database they name."""
+"""The stores of one app: each opened by what its type names in the registry of connectors, all in one batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from spdist.config.allowed import Allowed
-from spdist.errors import AppValidationError
+from spdist.connectors.registry import store_types, why_missing
+from spdist.errors import Code, UndefinedNameError
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedAggregation
-from spdist.language.types import Schema
-from spdist.operators.tables.stores import Batch, BucketStore, TableStore
-from spdist.operators.tables.table import keyed_attributes
-from spdist.spans import Span
-from spdist.stores.bucket_shards import ShardedBuckets
-from spdist.stores.buckets import SHARD, StoredBuckets, bucket_tables
-from spdist.stores.cache import RowCache
-from spdist.stores.columns import DEFAULT_LENGTH, Columns, storable
-from spdist.stores.database import Database
-from spdist.stores.engines import open_engine
-from spdist.stores.settings import DatabaseSettings, StoreSettings, check_table_name, store_settings
-from spdist.stores.table import StoredTable
+from spdist.operators.tables.stores import Batch, BucketStore, OutsideStores, TableStore
+from spdist.packages import STORES
 
 __all__ = ["Stores", "open_stores"]
 
-#: How long a connection, a lock or a statement may take, ms.
-_TIMEOUT_MS = 30_000
+#: The type that keeps an aggregation in the state of its app, as without ``@Store``.
+_IN_MEMORY = "in-memory"
 
 
 def open_stores(allowed: Allowed) -> Stores:
@@ -43,97 +34,47 @@ class Stores:
 
     State
     -----
-    One `Database` for each database of the app.
+    What makes the stores of each type that the app has; types that name the same share one.
     """
 
     def __init__(self, allowed: Allowed) -> None:
         self._allowed = allowed
-        self._databases: dict[tuple[str, str], Database] = {}
+        self._opened: dict[str, OutsideStores] = {}
 
     def table(self, definition: ast.TableDefinition, now: Callable[[], int]) -> TableStore | None:
         """Return the table of a definition; None where it has no ``@Store``. `now` is the app's time, ms."""
-        settings = self._settings(definition.annotations, definition.name, definition.schema)
-        if settings is None:
-            return None
-        key = keyed_attributes(definition, "PrimaryKey")
-        indexed = keyed_attributes(definition, "Index")
-        database = self._database(settings.database)
-        columns = Columns(
-            definition.schema, key, indexed, settings.table, settings.lengths, settings.nulls, database.dialect
-        )
-        cache = RowCache(settings.cache, now) if settings.cache is not None else None
-        return StoredTable(definition.name, key, columns, database, cache)
+        stores = ast.find_annotations(definition.annotations, "Store")
+        return self._of(stores[0]).table(definition, now) if stores else None
 
     def buckets(self, aggregation: CheckedAggregation) -> BucketStore | None:
         """Return where an aggregation keeps its closed buckets; None where it has no ``@Store``."""
-        (store,) = ast.find_annotations(aggregation.definition.annotations, "Store")[:1] or (None,)
-        if store is not None and (store.get("type") or "").lower() == "in-memory":
+        stores = ast.find_annotations(aggregation.definition.annotations, "Store")
+        if not stores or (stores[0].get("type") or "").lower() == _IN_MEMORY:
             return None
-        settings = self._settings(aggregation.definition.annotations, aggregation.id, aggregation.output)
-        if settings is None:
-            return None
-        if store is not None:
-            for name in bucket_tables(settings.table, aggregation.durations):
-                check_table_name(name, self._allowed, store)
-        place = (aggregation.id, aggregation.durations, aggregation.output, settings.table)
-        if not (aggregation.by_id or self._allowed.partition_by_id):
-            return StoredBuckets(*place, self._database(settings.database))
-        span = (store or aggregation.definition).span
-        self._check_shard(aggregation, span)
-        return ShardedBuckets(*place, self._database(settings.database), self._allowed.shard_id)
+        return self._of(stores[0]).buckets(aggregation)
 
-    def _check_shard(self, aggregation: CheckedAggregation, span: Span | None) -> None:
-        shard = self._allowed.shard_id
-        if not shard:
-            message = f"Configuration 'shardId' not provided for @partitionById of aggregation '{aggregation.id}'"
-            hint = "Set siddhi.properties.shardId in deployment.yaml, to another name on each node."
-            raise AppValidationError(message, span=span, hint=hint)
-        if len(shard) > DEFAULT_LENGTH or not storable(shard):
-            hint = f"It is text of at most {DEFAULT_LENGTH} characters."
-            raise AppValidationError(f"The shardId of this node is no name: {shard!r:.80}", span=span, hint=hint)
-        taken = next((name for name in aggregation.output.names if name.upper() == SHARD), None)
-        if taken is not None:
-            message = f"'{taken}' is the column in which tables of several nodes keep whose row it is"
-            raise AppValidationError(message, span=span, hint="Select it under another name.")
-
-    def _settings(self, annotations: tuple[ast.Annotation, ...], name: str, schema: Schema) -> StoreSettings | None:
-        stores = ast.find_annotations(annotations, "Store")
-        return store_settings(stores[0], name, schema, self._allowed) if stores else None
-
-    def _database(self, settings: DatabaseSettings) -> Database:
-        place = (settings.url, settings.username)
-        known = self._databases.get(place)
+    def _of(self, store: ast.Annotation) -> OutsideStores:
+        kind = (store.get("type") or "").strip().lower()
+        known = store_types().get(kind)
         if known is None:
-            password = settings.password.reveal() if settings.password is not None else ""
-            engine = open_engine(
-                settings.url,
-                settings.username,
-                password,
-                timeout_ms=_TIMEOUT_MS,
-                purpose="stores",
-                embedded=True,
-                of_node=settings.of_node,
-                pool=settings.pool,
-            )
-            name = f"the {engine.dialect.name} database {_shown(settings)}"
-            known = self._databases[place] = Database(engine, name, settings.secrets)
-        return known
+            message = f"There is no store '{store.get('type') or store.get('ref')}'"
+            hint = why_missing(kind, STORES) or f"Stores: {', '.join(sorted(store_types()))}."
+            raise UndefinedNameError(message, span=store.span, hint=hint, code=Code.UNKNOWN_EXTENSION)
+        if known.open not in self._opened:
+            self._opened[known.open] = known.load(known.open)(self._allowed)
+        return self._opened[known.open]
 
     def begin(self, batch: Batch) -> None:
-        """Begin a batch in all databases; one that was begun and not committed is undone."""
-        for database in self._databases.values():
-            database.begin(batch)
+        """Begin a batch in all stores; one that was begun and not committed is undone."""
+        for one in self._opened.values():
+            one.begin(batch)
 
     def commit(self) -> None:
-        """Make the changes of the batch durable, database by database; each notes the batch for itself."""
-        for database in self._databases.values():
-            database.commit()
+        """Make the changes of the batch durable, type by type."""
+        for one in self._opened.values():
+            one.commit()
 
     def close(self) -> None:
-        """Undo what was not committed, and close all connections."""
-        for database in self._databases.values():
-            database.close()
-
-
-def _shown(settings: DatabaseSettings) -> str:
-    return settings.url.partition("?")[0].rpartition("/")[2]
+        """Undo what was not committed, and close what is open."""
+        for one in self._opened.values():
+            one.close()

@@ -17,7 +17,7 @@ from spdist.config.allowed import SECRET, Allowed, NotAllowed
 from spdist.config.datasources import DEFAULT_POOL, Pool
 from spdist.config.kinds import Secret, database_url
 from spdist.config.source import ResolvedScalar
-from spdist.errors import AppValidationError, Code, UndefinedNameError
+from spdist.errors import AppValidationError
 from spdist.language import ast
 from spdist.language.durations import period
 from spdist.language.types import Schema, Type
@@ -108,16 +108,10 @@ def store_settings(store: ast.Annotation, name: str, schema: Schema, allowed: Al
 
     Raises
     ------
-    UndefinedNameError
-        There is no store of that type.
     AppValidationError
         An option is unknown, missing or wrong.
     """
     kind = (store.get("type") or "").strip().lower()
-    if kind not in _TYPES:
-        known = "Stores: " + ", ".join(sorted(_TYPES)) + "."
-        message = f"There is no store '{store.get('type') or store.get('ref')}'"
-        raise UndefinedNameError(message, span=store.span, hint=known, code=Code.UNKNOWN_EXTENSION)
     _check_options(store, _TYPES[kind])
     values = _Values(store, allowed)
     table = values.text("table.name") or name

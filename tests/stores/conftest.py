@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from spdist.config.allowed import Allowed
-from spdist.stores.opening import Stores
+from spdist.stores.databases import DatabaseStores
 from spdist.stores.settings import DatabaseSettings
 from tests.cluster.databases import SERVERS
 
 #: Makes the stores of one app; all of one test meet in one database.
-Open = Callable[[], Stores]
+Open = Callable[[], DatabaseStores]
 
 
 @pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgresql", marks=pytest.mark.services)])
@@ -27,10 +27,10 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def opened(database_url: str, tmp_path: Path) -> Iterator[Open]:
     """Opens the stores of an app; ``datasource='DB'`` is the test's database."""
-    made: list[Stores] = []
+    made: list[DatabaseStores] = []
 
-    def open_one() -> Stores:
-        made.append(Stores(Allowed((tmp_path,), datasources={"DB": DatabaseSettings(database_url)})))
+    def open_one() -> DatabaseStores:
+        made.append(DatabaseStores(Allowed((tmp_path,), datasources={"DB": DatabaseSettings(database_url)})))
         return made[-1]
 
     yield open_one

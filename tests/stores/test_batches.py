@@ -18,9 +18,9 @@ from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.operators.tables.stores import Batch
-from spdist.stores.opening import Stores
+from spdist.stores.databases import DatabaseStores
 
-Open = Callable[[], Stores]
+Open = Callable[[], DatabaseStores]
 STORE = "@store(type='rdbms', datasource='DB')"
 COUNTING = f"""define stream S (k string, n int);
 {STORE} @PrimaryKey('k') define table T (k string, n int);
@@ -35,7 +35,7 @@ from S join T on S.k == T.k select T.k as k, T.n as n insert into Out;
 class Life:
     """One life of a shard: the app on the database, and what it put out."""
 
-    def __init__(self, stores: Stores, text: str = COUNTING, log: str = "log") -> None:
+    def __init__(self, stores: DatabaseStores, text: str = COUNTING, log: str = "log") -> None:
         self.app = HostedApp(check(parse(text), catalog(), text), stores=stores)
         self.log = log
         self.out: list[Any] = []
@@ -169,7 +169,7 @@ def test_an_aggregation_is_replayed_from_what_it_found(opened: Open) -> None:
 def test_a_duckdb_file_is_free_between_batches(tmp_path: Path) -> None:
     """Another process goes on with the shard while this one, which has done its part, lives on."""
     text = COUNTING.replace("type='rdbms', datasource='DB'", "type='duckdb', path='t.duckdb'")
-    life = Life(Stores(Allowed((tmp_path,))), text)
+    life = Life(DatabaseStores(Allowed((tmp_path,))), text)
     life.batch(1, FIRST)
     code = "import duckdb, sys; duckdb.connect(sys.argv[1]).execute('DELETE FROM \"Log\"')"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "t.duckdb")], check=True, timeout=60)

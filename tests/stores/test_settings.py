@@ -22,7 +22,7 @@ from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.stores.cache import CacheSettings, RowCache
 from spdist.stores.database import Database
-from spdist.stores.opening import open_stores
+from spdist.stores.databases import DatabaseStores
 from spdist.stores.settings import DatabaseSettings, store_settings
 
 S = "define stream S (k string, n int);"
@@ -199,7 +199,7 @@ def test_duckdb_reads_no_other_file(tmp_path: Path) -> None:
         running = app(f"{S} {store} {T}", tmp_path)
         running.query("from T select *")
     assert "geheim" not in str(error.value)
-    database = open_stores(Allowed((tmp_path,)))
+    database = DatabaseStores(Allowed((tmp_path,)))
     settings = DatabaseSettings(f"duckdb:///{tmp_path / 'other.duckdb'}")
     for text in ("SELECT * FROM read_csv('{}')", "ATTACH '{}'", "COPY (SELECT 1) TO '{}'", 'SELECT * FROM "{}"'):
         with pytest.raises(StoreError, match="file system operations are disabled"):
@@ -240,7 +240,7 @@ wso2.datasources:
     )
     allowed = allowed_of(load_standalone(file))
     for named in ("datasource='SHOP_DB'", "jndi.resource='jdbc/ShopDB'", "datasource='jdbc/ShopDB'"):
-        stores = open_stores(allowed)
+        stores = DatabaseStores(allowed)
         (definition,) = parse(f"@store(type='rdbms', {named}) define table T (k string);").definitions
         assert stores.table(definition, lambda: 0) is not None  # type: ignore[arg-type]
         (database,) = stores._databases.values()

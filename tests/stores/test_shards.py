@@ -23,8 +23,8 @@ from spdist.language.parsing.parser import parse
 from spdist.operators.tables.stores import Batch
 from spdist.planning.groups import plan
 from spdist.stores.bucket_shards import ShardedBuckets
+from spdist.stores.databases import DatabaseStores
 from spdist.stores.engines import open_engine
-from spdist.stores.opening import Stores
 from spdist.stores.settings import DatabaseSettings
 from tests.cluster.databases import CHOSEN, SERVERS
 
@@ -50,7 +50,7 @@ class Node:
         self, url: str, folder: Path, shard: str, text: str = TEXT, log: str | None = None, **more: Any
     ) -> None:
         databases = {"DB": DatabaseSettings(url)}
-        self.stores = Stores(Allowed((folder,), datasources=databases, shard_id=shard, **more))
+        self.stores = DatabaseStores(Allowed((folder,), datasources=databases, shard_id=shard, **more))
         self.app = HostedApp(check(parse(text), catalog(), text), stores=self.stores)
         self.log = log or f"log of {shard}"
         self.told: list[Any] = []

@@ -14,15 +14,15 @@ from spdist.engine.local.app import LocalApp
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.stores.opening import Stores
+from spdist.stores.databases import DatabaseStores
 
-Open = Callable[[], Stores]
+Open = Callable[[], DatabaseStores]
 STORE = "@store(type='rdbms', datasource='DB', allow.null.values='true', field.length='k:40')"
 STREAM = "define stream S (k string, n int, l long, p double, f float, b bool);"
 TABLE = "define table T (k string, n int, l long, p double, f float, b bool);"
 
 
-def app(text: str, stores: Stores | None = None) -> LocalApp:
+def app(text: str, stores: DatabaseStores | None = None) -> LocalApp:
     return LocalApp(check(parse(text), catalog(), text), stores=stores)
 
 
@@ -68,7 +68,7 @@ QUICKLY = settings(
 )
 
 
-def ran(text: str, events: list[Any], stores: Stores | None, changes: list[str]) -> list[Any]:
+def ran(text: str, events: list[Any], stores: DatabaseStores | None, changes: list[str]) -> list[Any]:
     """What an app puts out and what it answers, as multisets: a database's order is its own."""
     running = app(text, stores)
     seen: list[Any] = []

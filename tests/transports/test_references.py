@@ -25,12 +25,11 @@ from spdist.connectors.http import sink as outlet_http
 from spdist.connectors.http.source import HttpSource
 from spdist.connectors.kafka.source import UserTopics
 from spdist.connectors.nats.source import NatsSource
-from spdist.connectors.registry import built_in
+from spdist.connectors.registry import built_in, store_types
 from spdist.connectors.sending import SendError, SinkContext, open_sink
 from spdist.errors import AppValidationError, SiddhiAppError, SpdistError
 from spdist.language import ast
 from spdist.language.parsing.parser import parse
-from spdist.language.transport_names import STORE_SECRETS
 from spdist.language.types import Schema
 from spdist.mapping.passing import ChunkPayload
 from spdist.mapping.templates import Template
@@ -43,7 +42,7 @@ from spdist.transports.sockets.connections import ConnectionLimits
 from tests.transports.receiver import Receiver
 
 #: Options that may name secrets, by type.
-SECRETS = {**STORE_SECRETS, **{kind: one.secrets for kind, one in built_in().items()}}
+SECRETS = {kind: one.secrets for kind, one in (*store_types().items(), *built_in().items())}
 CODE = Path(spdist.__file__).parent
 #: Which modules read the options of each type.
 MODULES = {

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from spdist.connectors.registry import connector
+from spdist.connectors.registry import connector, store_types
 from spdist.errors import AppValidationError
 from spdist.language import ast
 from spdist.language.checking.names import Names
-from spdist.language.transport_names import STORE_SECRETS
 
 __all__ = ["check_references"]
 
@@ -27,8 +26,8 @@ _LOGIN = re.compile(r"password|secret|token|username|consumer\.key", re.IGNORECA
 def check_references(names: Names, annotation: ast.Annotation) -> None:
     """Check ``@source``, ``@sink`` or ``@store`` and what is nested in it."""
     kind = annotation.get("type") or ""
-    connected = connector(kind)
-    known = STORE_SECRETS.get(kind) if connected is None else connected.secrets
+    declared = connector(kind) or store_types().get(kind)
+    known = None if declared is None else declared.secrets
     for own, nested in _all(annotation):
         message_part = nested.name.lower() in ("map", "payload", "attributes")
         for element in nested.elements:

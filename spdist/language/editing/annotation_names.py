@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from spdist.connectors.registry import sink_types, source_types
-from spdist.language.transport_names import MAPPINGS, STORE_SECRETS, STRATEGIES
+from spdist.connectors.registry import sink_types, source_types, store_types
+from spdist.language.transport_names import MAPPINGS, STRATEGIES
 
 __all__ = ["ANNOTATIONS", "APP_ANNOTATIONS", "values"]
 
@@ -43,7 +43,6 @@ APP_ANNOTATIONS: Final[dict[str, tuple[str, ...]]] = {
 
 #: What an element may be, whatever is connected, by annotation and element in lower case.
 _VALUES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
-    ("store", "type"): tuple(STORE_SECRETS),
     ("map", "type"): tuple(kind for kind in MAPPINGS if kind not in ("avro", "binary", "protobuf", "wso2event")),
     ("distribution", "strategy"): STRATEGIES,
     ("partitionbyid", "enable"): ("false", "true"),
@@ -58,4 +57,6 @@ def values(annotation: str, element: str) -> tuple[str, ...]:
         return source_types()
     if (annotation, element) == ("sink", "type"):
         return tuple(sorted(("embedded", *sink_types())))
+    if (annotation, element) == ("store", "type"):
+        return tuple(sorted(store_types()))
     return _VALUES.get((annotation, element), ())
