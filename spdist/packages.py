@@ -29,7 +29,7 @@ __all__ = [
     "failures",
     "named_packages",
     "use_packages",
-    "variables"
+    "variables",
 ]
 
 log = logging.getLogger(__name__)

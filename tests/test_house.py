@@ -227,8 +227,6 @@ PLAIN_ROOMS = (
     "cluster", "commands", "config", "connectors", "dashboard", "frames", "functions", "headless", "jobs", "language",
     "mapping", "notebook", "panels", "planning", "replay", "runtime", "services", "stores", "transports",
 )  # fmt: skip
-#: A parameter of a panel's method, which notebooks name.
-NAMED_OUTSIDE = {"spdist/panels/monitor.py": {"beside"}}
 
 
 def words_not_used() -> tuple[set[str], set[str]]:
@@ -273,6 +271,6 @@ def test_rooms_keep_to_the_words_of_the_glossary(room: str) -> None:
         for name in [path.relative_to(ROOT).as_posix()]
         for line, told, is_name in names_and_prose(path)
         for word in everywhere | (only_names if is_name else set())
-        if re.search(rf"(?<![\w.]){word}(?!\w)", told, flags=re.IGNORECASE) and word not in NAMED_OUTSIDE.get(name, ())
+        if re.search(rf"(?<![\w.]){word}(?!\w)", told, flags=re.IGNORECASE)
     ]
     assert found == []

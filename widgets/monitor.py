@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -123,7 +124,12 @@ class MonitorPanel(ClusterPanel[Monitored]):
         self.poller.wake()
 
     def wait(
-        self, progress: Callable[[], tuple[int, int]], what: str, timeout_s: float = 60.0, beside: object = ""
+        self,
+        progress: Callable[[], tuple[int, int]],
+        what: str,
+        timeout_s: float = 60.0,
+        also_shown: object = "",
+        **former: object,
     ) -> None:
         """Wait until there is as much as there should be, and show meanwhile how far it is on one line.
 
@@ -135,20 +141,24 @@ class MonitorPanel(ClusterPanel[Monitored]):
             What is counted, in plural.
         timeout_s : float
             How long to wait.
-        beside : object
+        also_shown : object
             What else to tell on the line, such as a `ReplayPanel`: its text is asked for again each time.
+        **former : object
+            ``beside``: `also_shown` by its former name, deprecated.
 
         Raises
         ------
         DeploymentTimeoutError
             Not in time; says how far it was and how the groups were doing.
         """
+        if former:
+            also_shown = _renamed(former, "beside", "also_shown")
         began_s = time.monotonic()
         line = Line()
         while True:
             there, wanted = _counted(progress)
             elapsed_s = time.monotonic() - began_s
-            told = [f"{elapsed_s:.0f} s: {there:,} of {wanted:,} {what}", self._groups_in_words(), str(beside)]
+            told = [f"{elapsed_s:.0f} s: {there:,} of {wanted:,} {what}", self._groups_in_words(), str(also_shown)]
             line.show("; ".join(filter(None, told)))
             if there >= wanted > 0 or elapsed_s > timeout_s:
                 line.end()
@@ -165,6 +175,20 @@ class MonitorPanel(ClusterPanel[Monitored]):
             return _summary(group.state for app in self.watch.status(_LOOK_S).status.apps for group in app.groups)
         except SpdistError as error:
             return error.message
+
+
+def _renamed(former: Mapping[str, object], old: str, new: str) -> object:
+    """Return what was given by the former name of a parameter, and warn of it.
+
+    Raises
+    ------
+    TypeError
+        Something else was given.
+    """
+    if set(former) != {old}:
+        raise TypeError(f"unknown parameter: {', '.join(sorted(set(former) - {old}))}")
+    warnings.warn(f"the parameter {old} is {new} now", DeprecationWarning, stacklevel=3)
+    return former[old]
 
 
 def _counted(progress: Callable[[], tuple[int, int]]) -> tuple[int, int]:

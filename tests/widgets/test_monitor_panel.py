@@ -57,11 +57,22 @@ def test_a_cluster_that_is_away_is_said_and_not_raised(cluster: FakeCluster) -> 
 def test_waiting_shows_how_far_it_is_on_one_line(cluster: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.run_on("worker-1")
     counts = iter([3, 10])
-    MonitorPanel(cluster).wait(lambda: (next(counts), 10), "alerts", beside="half is sent")
+    MonitorPanel(cluster).wait(lambda: (next(counts), 10), "alerts", also_shown="half is sent")
     shown = capsys.readouterr().out
     assert shown.count("\n") == 2, "how it began, and how it ended"
     assert "3 of 10 alerts; 3 groups RUNNING; half is sent" in shown
     assert "10 of 10 alerts" in shown
+
+
+def test_the_former_name_of_what_is_also_shown_still_works(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.warns(DeprecationWarning, match="the parameter beside is also_shown now") as warned:
+        MonitorPanel(cluster).wait(lambda: (1, 1), "alerts", beside="half is sent")
+    assert warned[0].filename == __file__
+    assert "half is sent" in capsys.readouterr().out
+    with pytest.raises(TypeError, match="unknown parameter: besides"):
+        MonitorPanel(cluster).wait(lambda: (1, 1), "alerts", besides="half is sent")
 
 
 def test_waiting_goes_on_while_the_cluster_is_away(cluster: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
