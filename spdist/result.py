@@ -225,10 +225,10 @@ def run_recorded(
         Told now and then how many events have been sent.
     """
     from spdist.engine.local.app import LocalApp, table_rows
-    from spdist.engine.local.outside import outside_stores
+    from spdist.engine.local.external_stores import external_stores
     from spdist.engine.local.recorded import Recording, collected, play
 
-    app = LocalApp(checked, stores=outside_stores(checked))
+    app = LocalApp(checked, stores=external_stores(checked))
     try:
         out = collected(app)
         play(app, {stream: Recording(given.times, given.rows) for stream, given in events.items()}, until, tell)

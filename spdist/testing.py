@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from spdist.engine.local.app import LocalApp
-from spdist.engine.local.outside import outside_stores
+from spdist.engine.local.external_stores import external_stores
 from spdist.engine.replay.causes import BUDGET, explain
 from spdist.engine.replay.evidence import Evidence
 from spdist.engine.replay.input_log import InputLog, InputRecorder
@@ -86,7 +86,7 @@ class VirtualApp(Shown):
             self._app.start(start or 0)
 
     def _made(self, checked: CheckedApp) -> LocalApp:
-        app = LocalApp(checked, stores=outside_stores(checked))
+        app = LocalApp(checked, stores=external_stores(checked))
         for stream in checked.streams:
             app.subscribe(stream, self._observer(stream))
         return app

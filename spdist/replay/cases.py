@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spdist.engine.local.app import LocalApp
-from spdist.engine.local.outside import outside_stores
+from spdist.engine.local.external_stores import external_stores
+from spdist.engine.local.recorder import Collected, error_of, observed_of
 from spdist.engine.local.script import ScriptedRun
-from spdist.engine.local.seen import Collected, error_of, observed_of
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp
@@ -112,4 +112,4 @@ def read_arrivals(step: Case, checked: CheckedApp) -> Sequence[Arrival]:
 
 
 def _maker(checked: CheckedApp, case: Case) -> Callable[[], LocalApp]:
-    return lambda: LocalApp(checked, time_zone=time_zone_of(case), stores=outside_stores(checked))
+    return lambda: LocalApp(checked, time_zone=time_zone_of(case), stores=external_stores(checked))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spdist.engine.island.time_limit import TookTooLong, time_limit
-from spdist.engine.local.seen import error_of, quiet
+from spdist.engine.local.recorder import error_of, quiet
 from spdist.errors import MappingError, SiddhiAppError, error_codes
 from spdist.replay.cases import run_case
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spdist.engine.local.seen import Collected, error_of, observed_of
+from spdist.engine.local.recorder import Collected, error_of, observed_of
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp
@@ -36,7 +36,7 @@ class PreparedCase:
     checked : CheckedApp
         Its app.
     observed : sequence
-        See `spdist.engine.local.seen.observed_of`.
+        See `spdist.engine.local.recorder.observed_of`.
     """
 
     name: str

@@ -31,7 +31,7 @@ from spdist.config.sections import (
     StatePersistence,
     Transports,
 )
-from spdist.engine.local.seen import error_of, quiet
+from spdist.engine.local.recorder import error_of, quiet
 from spdist.engine.spark.session import SparkHost
 from spdist.errors import QueryFailedError
 from spdist.replay.files import CaseLine, CaseResult, result_of

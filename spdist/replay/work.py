@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from spdist.engine.island.scripted import FIRST_ORDER
-from spdist.engine.local.seen import error_of
+from spdist.engine.local.recorder import error_of
 from spdist.errors import StateError
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.types import Schema
@@ -116,7 +116,7 @@ def make_work(case: Case, checked: CheckedApp, observed: Any, place: CasePlace) 
     checked : CheckedApp
         Its app.
     observed : sequence
-        See `spdist.engine.local.seen.observed_of`.
+        See `spdist.engine.local.recorder.observed_of`.
     place : CasePlace
         Where.
 

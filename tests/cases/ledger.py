@@ -16,7 +16,7 @@ from typing import Any
 
 from spdist.config.allowed import Allowed
 from spdist.engine.local.app import LocalApp
-from spdist.engine.local.outside import outside_stores
+from spdist.engine.local.external_stores import external_stores
 from spdist.errors import Code, SiddhiAppError, UnsupportedFeatureError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
@@ -51,7 +51,7 @@ def _built(text: str) -> LocalApp:
         for name, value in filled.items():
             text = text.replace(f"{{{name}}}", value)
         checked = check(parse(text), catalog(scripts=True), text)
-        app = LocalApp(checked, stores=outside_stores(checked, Allowed((Path(directory),))))
+        app = LocalApp(checked, stores=external_stores(checked, Allowed((Path(directory),))))
         app.start(0)
     return app
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from spdist.engine.island.time_limit import TookTooLong, time_limit
 from spdist.engine.local.app import LocalApp
-from spdist.engine.local.seen import quiet
+from spdist.engine.local.recorder import quiet
 from spdist.errors import SiddhiAppError, SpdistError
 from spdist.extension import catalog
 from spdist.language.ast import StreamDefinition

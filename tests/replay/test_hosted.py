@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spdist.engine.island.hosted import build_island
-from spdist.engine.local.seen import quiet
+from spdist.engine.local.recorder import quiet
 from spdist.mapping.case_values import write_value
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.replay import run_case

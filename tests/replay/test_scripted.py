@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spdist.engine.island.hosted import build_island
-from spdist.engine.local.seen import quiet
+from spdist.engine.local.recorder import quiet
 from spdist.engine.shards.shards import Router, ShardSettings, island_maker
 from spdist.engine.shards.state import Segment
 from spdist.replay.files import CaseLine, read_cases, replay_line

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.local.seen import quiet
+from spdist.engine.local.recorder import quiet
 from spdist.extension import function, signature
 from spdist.language.types import Type
 from spdist.replay.files import CaseLine, read_cases, replay

@@ -14,7 +14,7 @@ import spdist
 from spdist.config.allowed import Allowed
 from spdist.connectors.registry import store_types
 from spdist.engine.local.app import LocalApp
-from spdist.engine.local.outside import outside_stores
+from spdist.engine.local.external_stores import external_stores
 from spdist.errors import Code, StoreError, UndefinedNameError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
@@ -58,7 +58,7 @@ def opened(text: str, stores: OutsideStores | None) -> LocalApp:
 
 
 def stores_of(text: str, place: Path) -> OutsideStores:
-    stores = outside_stores(check(parse(text), catalog(), text), Allowed((place,)))
+    stores = external_stores(check(parse(text), catalog(), text), Allowed((place,)))
     assert stores is not None
     return stores
 

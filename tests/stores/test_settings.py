@@ -14,7 +14,7 @@ from spdist.config import Secret
 from spdist.config.allowed import Allowed, allowed_of
 from spdist.config.standalone import load_standalone
 from spdist.engine.local.app import LocalApp
-from spdist.engine.local.outside import outside_stores
+from spdist.engine.local.external_stores import external_stores
 from spdist.errors import AppValidationError, StoreError, UndefinedNameError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
@@ -31,7 +31,7 @@ T = "define table T (k string, n int);"
 
 def app(text: str, base: Path) -> LocalApp:
     checked = check(parse(text), catalog(), text)
-    return LocalApp(checked, stores=outside_stores(checked, Allowed((base,), tables=("kept",))))
+    return LocalApp(checked, stores=external_stores(checked, Allowed((base,), tables=("kept",))))
 
 
 def test_rows_outlive_the_app(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_the_tables_of_an_aggregation_are_not_spdists_own(tmp_path: Path) -> Non
     text += " aggregate every sec...min;"
     checked = check(parse(text.format(store.format("kept"))), catalog(), text)
     with pytest.raises(AppValidationError, match="'kept_MINUTES' belongs to spdist itself"):
-        LocalApp(checked, stores=outside_stores(checked, Allowed((tmp_path,), tables=("kept_minutes",))))
+        LocalApp(checked, stores=external_stores(checked, Allowed((tmp_path,), tables=("kept_minutes",))))
 
 
 def test_parameters_that_are_words_may_be_set(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from spdist.engine.island.island import Island
 from spdist.engine.island.runs import Around
 from spdist.engine.island.scripted import ScriptedIsland
 from spdist.engine.local.app import LocalApp
+from spdist.engine.local.external_stores import external_stores
 from spdist.engine.local.home import BEFORE_ALL_TIME
 from spdist.engine.local.jumps import Jumps
-from spdist.engine.local.outside import outside_stores
-from spdist.engine.local.seen import answer_of, error_of
+from spdist.engine.local.recorder import answer_of, error_of
 from spdist.engine.programs.programmed import Programmed
 from spdist.errors import MappingError
 from spdist.language.checking.checked import CheckedApp
@@ -42,7 +42,7 @@ def build_island(
 ) -> Island:
     """Return the island of a group instance, from its SiddhiQL text, without state.
 
-    For `scripts` see `spdist.extension.catalog`, for `allowed` `outside_stores`.
+    For `scripts` see `spdist.extension.catalog`, for `allowed` `external_stores`.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def build_island(
     checked = CompiledInstance.of(assignment, scripts).checked
     if any(assigned.stream == SCRIPT for assigned in assignment.inputs):
         return ScriptedIsland(assignment, checked, lambda zone: HostedApp(checked, time_zone=zone, delivers=False))
-    outside = outside_stores(checked, allowed or Allowed())
+    outside = external_stores(checked, allowed or Allowed())
     app = HostedApp(checked, assignment.name, stores=outside, live=not assignment.playback)
     schemas = {**checked.streams, **SCHEMAS}
     island = Island(assignment, app, schemas, merge_wait_ms=merge_wait_ms, clock=checked.clock)

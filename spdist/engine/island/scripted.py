@@ -12,8 +12,8 @@ Commands, in the topic of the stream `SCRIPT`:
 - ``{"time": ms}`` lets time pass for the events of a step, of which each shard gets its share
 - all others are steps of `spdist.replay.cases`
 
-Answers, in the topic of the stream `ANSWERS`, are ``[section, name, entry]`` as `spdist.engine.local.seen.Put` takes
-them, and
+Answers, in the topic of the stream `ANSWERS`, are ``[section, name, entry]`` as `spdist.engine.local.recorder.Put`
+takes them, and
 ``["refused", "", error]``, ``["failed", "", error]``, after which nothing follows but ``["end", "", {}]``.
 """
 
@@ -26,8 +26,8 @@ from typing import Any, Protocol, cast
 from spdist.engine.island.island import Island
 from spdist.engine.island.time_limit import TookTooLong, time_limit
 from spdist.engine.local.app import LocalApp
+from spdist.engine.local.recorder import error_of, quiet
 from spdist.engine.local.script import ScriptedRun
-from spdist.engine.local.seen import error_of, quiet
 from spdist.errors import SiddhiAppError
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival

@@ -15,10 +15,10 @@ from spdist.engine.local.carrying import carry_over, read_state, write_state
 from spdist.engine.local.contents import Inside
 from spdist.engine.local.elements import AppElements
 from spdist.engine.local.endpoints import Endpoints
+from spdist.engine.local.external_stores import external_stores
 from spdist.engine.local.home import BEFORE_ALL_TIME, Home
 from spdist.engine.local.jumps import Jumps
-from spdist.engine.local.kept import catalog_of, make_stores, parts_of
-from spdist.engine.local.outside import outside_stores
+from spdist.engine.local.make_stores import catalog_of, make_stores, parts_of
 from spdist.engine.local.parts import AppParts, StatefulPart
 from spdist.engine.local.recorded import Recording, collected, play
 from spdist.engine.local.rows import HoldsRows, count_rows
@@ -378,7 +378,7 @@ def run(
         The events of each stream that queries write, in the order in which they came.
     """
     checked = check(parse(text), catalog(scripts), text)
-    app = LocalApp(checked, stores=outside_stores(checked))
+    app = LocalApp(checked, stores=external_stores(checked))
     out = collected(app)
     given = {}
     for stream, arrivals in events.items():

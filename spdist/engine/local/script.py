@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spdist.engine.local.app import LocalApp
-from spdist.engine.local.seen import Put, Recorder, answer_of
+from spdist.engine.local.recorder import Put, Recorder, answer_of
 from spdist.errors import StateError
 from spdist.operators.base import Arrival
 from spdist.operators.core import codec
@@ -24,7 +24,7 @@ class ScriptedRun:
     make : callable
         Returns the app, not yet started: at the beginning, and at each restart.
     observed : sequence
-        What is watched, see `spdist.engine.local.seen.observed_of`.
+        What is watched, see `spdist.engine.local.recorder.observed_of`.
     put : callable
         Takes what is seen.
 

@@ -9,10 +9,10 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.tables.stores import OutsideStores
 
-__all__ = ["outside_stores"]
+__all__ = ["external_stores"]
 
 
-def outside_stores(checked: CheckedApp, allowed: Allowed | None = None) -> OutsideStores | None:
+def external_stores(checked: CheckedApp, allowed: Allowed | None = None) -> OutsideStores | None:
     """Return what makes the stores of one running app; None where it has no ``@Store``.
 
     Parameters

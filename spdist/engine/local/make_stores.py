@@ -1,4 +1,4 @@
-"""What an app keeps rows in: tables, named windows and aggregations."""
+"""Makes what an app keeps rows in: tables, named windows and aggregations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is seen of a running app, as entries of its result, each with the step during which it happened."""
+"""Records what happens in a running app, as entries of its result, each with the step during which it happened."""
 
 from __future__ import annotations
 
