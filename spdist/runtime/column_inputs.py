@@ -64,7 +64,7 @@ class ColumnInputs:
     topics: Mapping[str, Mapping[int, HeldPartition]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values; like `KeptInputs.to_dict`, with no files."""
+        """Return it as JSON values; like `StoredInputs.to_dict`, with no files."""
         topics = {
             topic: {str(number): asdict(one) for number, one in partitions.items()}
             for topic, partitions in self.topics.items()

@@ -29,7 +29,7 @@ from spdist.runtime.progress import counted, first_line, is_away, is_full, reaso
 from spdist.runtime.realtime_checkpoints import Checkpoints, ended
 from spdist.runtime.shard_states import InstanceState
 from spdist.runtime.sinks import check_sinks
-from spdist.runtime.taking_over import TakeOver
+from spdist.runtime.takeover import Takeover
 from spdist.runtime.topic_identities import cause_of, check_topics
 from spdist.runtime.topics import ensure_topics
 from spdist.runtime.waiting import when_room
@@ -104,7 +104,7 @@ class GroupRuntime:
         self._sources: tuple[Sources, ...] = ()
         self._fed = sorted({stream for one in self._assignments for stream in one.fed_streams})
         self._last = InstanceStatus(self.name, "STARTING")
-        self._taking = TakeOver(self.name, self._states, host, self._partitions, self._transport)
+        self._taking = Takeover(self.name, self._states, host, self._partitions, self._transport)
         self._finder = ReadsFinder(self.name, self._states, host.config, self._transport.partitions, host.allowed)
         self._revisions = periodic_revisions(host.config, self._assignments)
         self._newest = NewestRevision(host.config, [one.name for one in self._assignments])

@@ -26,7 +26,7 @@ from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import Assignment
 from spdist.runtime.kafka_inputs import KafkaReads, kafka_inputs, user_sources
 from spdist.runtime.shard_states import InstanceState
-from spdist.runtime.taking_over import TakeOver
+from spdist.runtime.takeover import Takeover
 from spdist.transports.opening import open_transport, transport_settings
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def island_ended(host: SparkHost, state: InstanceState, owner: str) -> Positions
     files = host.scratch / "groups" / uuid.uuid4().hex
     files.mkdir(parents=True)
     try:
-        taking = TakeOver(assignment.name, [state], host, 1, transport)
+        taking = Takeover(assignment.name, [state], host, 1, transport)
         settings = taking.take(owner, files, reads, lambda: contextlib.nullcontext(True))
         assert settings is not None
         tick = max(shard.opening.tick for shard in settings.shards)

@@ -54,7 +54,7 @@ def chain(length: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeOver:
+class Takeover:
     """The seconds from a kill until each step of the take-over is done, and how busy the worker was."""
 
     lost: float
@@ -106,15 +106,15 @@ class Watch:
                 total += sum(process.cpu_times()[:4])
         return total
 
-    def take_over(self, came_s: list[float]) -> TakeOver:
+    def take_over(self, came_s: list[float]) -> Takeover:
         """Return the times; `came_s` are those at which results came out (steady clock)."""
         # What the killed worker had put out comes before anybody else could have started.
         placed_s = self._began_s + self._noted["placed"]
         output_s = wait_for(lambda: next((at for at in [*came_s] if at > placed_s), None), "results come out", 120)
-        return TakeOver(**self._noted, output=float(str(output_s)) - self._began_s, processor=self._spent_s)
+        return Takeover(**self._noted, output=float(str(output_s)) - self._began_s, processor=self._spent_s)
 
 
-def kill(cluster: LocalCluster, flow: ClusterTraffic) -> TakeOver:
+def kill(cluster: LocalCluster, flow: ClusterTraffic) -> Takeover:
     """Kill the worker with more of the groups, watch, and start it again."""
     by_worker: dict[str, set[str]] = {name: set() for name, node in cluster.nodes.items() if node.role == "worker"}
     for group in cluster.status().apps[0].groups:
@@ -143,7 +143,7 @@ def main() -> None:
     parser.add_argument("--optimize-for", choices=("start", "throughput"), default="start", help="spark.optimizeFor")
     chosen = parser.parse_args()
     given = {**shipped_times(), "SPDIST__SPARK__OPTIMIZE_FOR": chosen.optimize_for}
-    measured: list[TakeOver] = []
+    measured: list[Takeover] = []
     with (
         tempfile.TemporaryDirectory(prefix="spdist-takeovers-", ignore_cleanup_errors=True) as directory,
         LocalCluster(1, 2, Path(directory), settings=given, start_timeout_s=300, quiet=True) as cluster,
@@ -157,7 +157,7 @@ def main() -> None:
             print(f"kill {number} (load {load:.1f}): {one}", flush=True)
         exact = flow.drained()
         flow.stop()
-    for step, times in zip(fields(TakeOver), zip(*map(astuple, measured), strict=True), strict=True):
+    for step, times in zip(fields(Takeover), zip(*map(astuple, measured), strict=True), strict=True):
         print(f"{step.name}: median {statistics.median(times):.2f} s, longest {max(times):.2f} s")
     print(f"{flow.fed} events, {flow.came} results")
     sys.exit(not exact or max(one.committed for one in measured) > PROMISED_S)

@@ -22,7 +22,7 @@ from spdist.planning.groups import plan
 from spdist.planning.pictures.graph import app_graph
 from spdist.planning.topology import Assignment, Topology, shard_names
 from spdist.runtime.commanded import commanded
-from spdist.runtime.kept_inputs import KeptInputs, kept_inputs, read_files, stored
+from spdist.runtime.stored_inputs import StoredInputs, read_files, stored, stored_inputs
 from spdist.transports.base import Record
 from spdist.transports.delivery import Deliveries, Delivery
 from spdist.transports.feed import Feed, read_events
@@ -85,7 +85,7 @@ class HandRun:
         """Return what is kept of a shard, fetched as clients do: in pages of a few bytes, each through JSON values."""
         group = next(one for one in self.groups if producer in one.producers)
         name, shard = group.assignment.name, group.producers.index(producer)
-        kept = KeptInputs.from_dict(json.loads(json.dumps(kept_inputs(self.location, name).to_dict())))
+        kept = StoredInputs.from_dict(json.loads(json.dumps(stored_inputs(self.location, name).to_dict())))
         files: dict[str, bytes] = {}
         while left := kept.shards[shard].files[len(files) :]:
             contents = read_files(self.location, name, kept.layout, shard, left, 2000)

@@ -29,7 +29,7 @@ from spdist.planning.pictures.graph import app_graph
 from spdist.planning.topology import shard_names
 from spdist.progress import ProgressLine
 from spdist.runtime.column_inputs import ColumnInputs
-from spdist.runtime.kept_inputs import KeptInputs, stored
+from spdist.runtime.stored_inputs import StoredInputs, stored
 from spdist.transports.reading import ReadEvent
 
 if TYPE_CHECKING:
@@ -176,9 +176,9 @@ class _ClusterLogs:
                 if not attempts:
                     raise
 
-    def _kept(self, instance: str) -> tuple[KeptInputs | ColumnInputs, int]:
-        body = self._ask(instance, requests.kept_inputs(instance))
-        kind = KeptInputs if body.get("topics") is None else ColumnInputs
+    def _kept(self, instance: str) -> tuple[StoredInputs | ColumnInputs, int]:
+        body = self._ask(instance, requests.stored_inputs(instance))
+        kind = StoredInputs if body.get("topics") is None else ColumnInputs
         try:
             return kind.from_dict(body), int(body["mergeWait"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -188,7 +188,7 @@ class _ClusterLogs:
                 code=Code.UNKNOWN_ERROR,
             ) from error
 
-    def _fetched(self, instance: str, kept: KeptInputs, shard: int, merge_wait_ms: int) -> ShardLog:
+    def _fetched(self, instance: str, kept: StoredInputs, shard: int, merge_wait_ms: int) -> ShardLog:
         left = list(kept.shards[shard].files)
         files: dict[str, bytes] = {}
         while left:

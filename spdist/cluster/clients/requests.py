@@ -202,7 +202,7 @@ def in_order(pages: Iterable[EventPage]) -> list[ReadEvent]:
 
 
 # ------------------------------------------------------------------------------------------------------------- evidence
-def kept_inputs(instance: str) -> Request[Json]:
+def stored_inputs(instance: str) -> Request[Json]:
     """Ask a node for the files that hold the inputs of a group instance."""
     return Request("GET", f"{_app(instance)}/evidence", _with("layout", "assignment", "shards", "mergeWait"))
 

@@ -57,11 +57,11 @@ class EvidenceService:
             The brokers of its topics do not answer.
         """
         from spdist.runtime.column_inputs import column_inputs
-        from spdist.runtime.kept_inputs import kept_inputs
+        from spdist.runtime.stored_inputs import stored_inputs
 
         self._supervisor().group(name)
         with self._slots:
-            kept = column_inputs(self._location, name, *self._settings) or kept_inputs(self._location, name)
+            kept = column_inputs(self._location, name, *self._settings) or stored_inputs(self._location, name)
         return {**kept.to_dict(), "mergeWait": self._config.spark.merge_wait_ms}
 
     def messages(self, name: str, topic: str, partition: int, offset: int) -> Json:
@@ -92,7 +92,7 @@ class EvidenceService:
         StateError
             A file is too large, or cannot be read.
         """
-        from spdist.runtime.kept_inputs import read_files
+        from spdist.runtime.stored_inputs import read_files
 
         self._supervisor().group(name)
         with self._slots:

@@ -18,7 +18,7 @@ from spdist.engine.shards.state import Segment, StateStore, state_directory
 from spdist.errors import NotFoundError, StateError
 from spdist.planning.topology import Assignment
 
-__all__ = ["KeptInputs", "KeptShard", "kept_inputs", "read_files", "stored"]
+__all__ = ["StoredInputs", "StoredShard", "read_files", "stored", "stored_inputs"]
 
 #: Files of a state that hold inputs, and of states that it has gone back to; nothing else is read or written.
 _FILE = re.compile(r"(base-\d{12}-[0-9a-f]{32}/)*(segment|snapshot)-\d{12}")
@@ -27,7 +27,7 @@ _LARGEST = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class KeptShard:
+class StoredShard:
     """What is kept of one shard.
 
     Parameters
@@ -45,7 +45,7 @@ class KeptShard:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptInputs:
+class StoredInputs:
     """What is kept of a group instance.
 
     Parameters
@@ -54,13 +54,13 @@ class KeptInputs:
         Where its shards are.
     assignment : Assignment
         What has processed the inputs.
-    shards : tuple of KeptShard
+    shards : tuple of StoredShard
         In order.
     """
 
     layout: str
     assignment: Assignment
-    shards: tuple[KeptShard, ...]
+    shards: tuple[StoredShard, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -71,13 +71,13 @@ class KeptInputs:
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> KeptInputs:
+    def from_dict(cls, data: dict[str, Any]) -> StoredInputs:
         """Rebuild it from `to_dict`; NotFoundError where a name is that of no such file."""
-        shards = tuple(KeptShard(tuple(map(str, files))) for files in data["shards"])
+        shards = tuple(StoredShard(tuple(map(str, files))) for files in data["shards"])
         return cls(str(data["layout"]), Assignment.from_dict(data["assignment"]), shards)
 
 
-def kept_inputs(location: Place, instance: str) -> KeptInputs:
+def stored_inputs(location: Place, instance: str) -> StoredInputs:
     """Return what is kept of the inputs of a group instance.
 
     Parameters
@@ -101,7 +101,7 @@ def kept_inputs(location: Place, instance: str) -> KeptInputs:
             f"nothing is kept of what {instance} was given",
             hint="a group keeps it from its first batch on",
         )
-    return KeptInputs(layout.name, assignment, tuple(KeptShard(tuple(_files(store))) for store in layout.stores))
+    return StoredInputs(layout.name, assignment, tuple(StoredShard(tuple(_files(store))) for store in layout.stores))
 
 
 def _files(store: StateStore) -> Iterator[str]:
@@ -132,12 +132,12 @@ def read_files(location: Place, instance: str, layout: str, shard: int, names: S
     Raises
     ------
     NotFoundError
-        A name is that of no such file, or one is gone: the state has gone on, begin again with `kept_inputs`.
+        A name is that of no such file, or one is gone: the state has gone on, begin again with `stored_inputs`.
     StateError
         One is larger than 64 MiB, or cannot be read.
     """
     now: ShardLayout = current_layout(state_directory(location, instance))
-    KeptShard(tuple(names))
+    StoredShard(tuple(names))
     if now.name != layout or not 0 <= shard < now.count:
         raise NotFoundError(f"the state of {instance} was laid out anew", hint="ask again")
     directory = now.stores[shard].directory
@@ -176,7 +176,7 @@ def stored(directory: Path, files: dict[str, bytes]) -> tuple[bytes, list[Segmen
     StateError
         One is damaged or missing.
     """
-    for name in KeptShard(tuple(files)).files:
+    for name in StoredShard(tuple(files)).files:
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(files[name])

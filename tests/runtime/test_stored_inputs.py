@@ -18,8 +18,8 @@ from spdist.language.types import Schema
 from spdist.operators.core.codec import encode
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.groups import plan
-from spdist.runtime.kept_inputs import KeptInputs, kept_inputs, read_files
 from spdist.runtime.persistence import FileSystemPersistenceStore
+from spdist.runtime.stored_inputs import StoredInputs, read_files, stored_inputs
 from spdist.transports.base import Record
 from spdist.transports.commands import COMMANDS, SCHEMAS, commands_topic, text_row
 from spdist.transports.events import Events
@@ -54,7 +54,7 @@ def rooms(tmp_path: Path) -> HandRun:
 
 
 def test_inputs_since_the_older_snapshot_give_what_came_out(rooms: HandRun, tmp_path: Path) -> None:
-    kept = kept_inputs(rooms.location, "Rooms-default-1").shards[0].files
+    kept = stored_inputs(rooms.location, "Rooms-default-1").shards[0].files
     assert kept[0].startswith("snapshot-")
     assert 4 < len(kept) < 12, "neither all that ever came, nor only what followed the newer snapshot"
     log = rooms.log("Rooms-default-1", tmp_path / "fetched")
@@ -198,16 +198,16 @@ def test_messages_of_users_topics_stand_at_their_own_offsets() -> None:
 
 
 def test_files_are_read_below_the_state_and_nowhere_else(rooms: HandRun) -> None:
-    kept = kept_inputs(rooms.location, "Rooms-default-1")
+    kept = stored_inputs(rooms.location, "Rooms-default-1")
     for name in ("../../secret", "assignment", "/etc/passwd", "segment-000000000001/../../assignment", "identity"):
         with pytest.raises(NotFoundError, match="no file of a state"):
             read_files(rooms.location, "Rooms-default-1", kept.layout, 0, [name], 10)
         with pytest.raises(NotFoundError, match="no file of a state"):
-            KeptInputs.from_dict(kept.to_dict() | {"shards": [[name]]})
+            StoredInputs.from_dict(kept.to_dict() | {"shards": [[name]]})
     with pytest.raises(NotFoundError, match="is gone"):
         read_files(rooms.location, "Rooms-default-1", kept.layout, 0, ["segment-000000000002"], 10)
     for layout, shard in (("other", 0), (kept.layout, 1), (kept.layout, -1)):
         with pytest.raises(NotFoundError, match="laid out anew"):
             read_files(rooms.location, "Rooms-default-1", layout, shard, [kept.shards[0].files[0]], 10)
     with pytest.raises(NotFoundError, match="nothing is kept of what Rooms-other-1"):
-        kept_inputs(rooms.location, "Rooms-other-1")
+        stored_inputs(rooms.location, "Rooms-other-1")

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from spdist.engine.spark.query import QuerySettings
     from spdist.engine.spark.session import SparkHost
 
-__all__ = ["TakeOver"]
+__all__ = ["Takeover"]
 
 
-class TakeOver:
+class Takeover:
     """Takes the states of some instances over for one start of their query.
 
     Parameters
