@@ -282,7 +282,7 @@ KNOWN_TWICE = {
     # a node of the syntax tree, and the operator that it becomes
     *("AbsentState", "CountState", "IsNull", "LogicalState", "Selection"),
     # what those implement who write connectors
-    *("Read", "Sink", "Source"),
+    *("Sink", "Source"),
     # operators and programs
     *("Bound", "Condition", "Held", "Site", "Table", "_Writer"),
 }

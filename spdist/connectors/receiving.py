@@ -35,7 +35,7 @@ from spdist.transports.source_writer import Chunk, SourceWriter
 if TYPE_CHECKING:
     from spdist.engine.spark.session import SparkHost
 
-__all__ = ["Looping", "NodeContext", "Read", "Source", "SourceContext", "now_ms"]
+__all__ = ["Looping", "NodeContext", "ReadPayload", "Source", "SourceContext", "now_ms"]
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadPayload:
     """What a payload holds: chunks of events, and why others could not be read, in a few sentences."""
 
     chunks: list[list[tuple[int, tuple[Any, ...]]]]
@@ -155,7 +155,7 @@ class SourceContext:
         name = quote(f"{self.writer.topic}.{self.instance}{further}", safe=" ")
         return self.node.positions / f"{name}.{suffix}"
 
-    def read(self, payload: Any, properties: Mapping[str, Any], now: int) -> Read:
+    def read(self, payload: Any, properties: Mapping[str, Any], now: int) -> ReadPayload:
         """Return the events of a payload; what cannot be read is dealt with as ``on.error`` says, and told."""
         rejected: list[str] = []
 
@@ -168,7 +168,7 @@ class SourceContext:
         except MappingError as error:
             lost(error)
             chunks = []
-        return Read(chunks, rejected)
+        return ReadPayload(chunks, rejected)
 
     def read_each(
         self, payloads: Sequence[Any], properties: Callable[[int], Mapping[str, Any]], now: int

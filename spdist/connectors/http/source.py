@@ -37,7 +37,7 @@ from fastapi.responses import JSONResponse
 
 from spdist.connectors.http.addresses import HttpAddress
 from spdist.connectors.http.ports import LATER, HttpPort
-from spdist.connectors.receiving import Read, SourceContext, now_ms
+from spdist.connectors.receiving import ReadPayload, SourceContext, now_ms
 from spdist.errors import MappingError, TransportError
 from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER
 from spdist.transports.options import Options
@@ -130,7 +130,7 @@ class _WaitingRequest:
     #: Who numbers it, and its number; nobody where it is not numbered.
     producer: str
     number: int
-    answer: asyncio.Future[Read]
+    answer: asyncio.Future[ReadPayload]
 
 
 @dataclass(slots=True)
@@ -222,7 +222,7 @@ class _SourceRoute:
             _wrong_logins.add(shown[0], address)
         return _told(401, "a user name and a password are needed", {"WWW-Authenticate": 'Basic realm="spdist"'})
 
-    async def _read(self, body: bytes, headers: Mapping[str, str], producer: str, number: int) -> Read:
+    async def _read(self, body: bytes, headers: Mapping[str, str], producer: str, number: int) -> ReadPayload:
         """Return what a body holds, once that is appended."""
         if len(self._waiting) >= _MOST_WAITING:
             raise TransportError("too many requests wait")
@@ -255,17 +255,17 @@ class _SourceRoute:
         taken, self._waiting = self._waiting[:count], self._waiting[count:]
         return taken
 
-    def _append(self, taken: Sequence[_WaitingRequest]) -> list[Read | Exception]:
+    def _append(self, taken: Sequence[_WaitingRequest]) -> list[ReadPayload | Exception]:
         """Parse some bodies and append their events; return what each holds. Runs in a thread, one at a time."""
-        found: list[Read | Exception] = []
+        found: list[ReadPayload | Exception] = []
         for producer, several in groupby(taken, lambda one: one.producer):
             found += self._append_of(producer, list(several))
         return found
 
-    def _append_of(self, producer: str, taken: Sequence[_WaitingRequest]) -> list[Read | Exception]:
+    def _append_of(self, producer: str, taken: Sequence[_WaitingRequest]) -> list[ReadPayload | Exception]:
         """Do that for bodies of one producer, for all or none of them."""
         now = now_ms()
-        found: list[Read | Exception] = []
+        found: list[ReadPayload | Exception] = []
         parts: list[tuple[list[Chunk], int]] = []
         for one in taken:
             try:
@@ -281,7 +281,7 @@ class _SourceRoute:
             if any(chunks for chunks, _ in parts):
                 self.context.writer.append_numbered(parts, now_ms(), producer)
         except Exception as error:
-            return [error if isinstance(one, Read) and one.chunks else one for one in found]
+            return [error if isinstance(one, ReadPayload) and one.chunks else one for one in found]
         return found
 
 
