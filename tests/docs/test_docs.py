@@ -56,6 +56,24 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(file), link
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    text = page.read_text()
+    named = re.findall(r"`((?:spdist|tests|widgets|notebooks|conf|deploy|docs)/[\w./-]+)`", text)
+    assert [one for one in named if not (ROOT / one).exists()] == []
+
+
+def test_files_that_the_table_of_rooms_names_are_in_their_rooms() -> None:
+    rows = re.findall(r"^(\| `([\w/]+/)`.*)", (ROOT / "docs/architecture/house.md").read_text(), flags=re.MULTILINE)
+    missing = [
+        f"{room}: {file}"
+        for line, room in rows
+        for file in re.findall(r"`([\w*/]+\.(?:py|lark|json|yaml|ipynb))`", line)
+        if not (any((ROOT / room).glob(f"**/{file}")) or (ROOT / file).exists() or (ROOT / "spdist" / file).exists())
+    ]
+    assert missing == []
+
+
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks(page, "python") and page.name != "frames.md"], ids=name
 )
