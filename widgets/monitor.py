@@ -144,7 +144,7 @@ class MonitorPanel(ClusterPanel[Monitored]):
         also_shown : object
             What else to tell on the line, such as a `ReplayPanel`: its text is asked for again each time.
         **former : object
-            ``beside``: `also_shown` by its former name, deprecated.
+            `also_shown` by its former name, deprecated.
 
         Raises
         ------
