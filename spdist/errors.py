@@ -15,14 +15,46 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from spdist.spans import Paint, Span
 
 __all__ = [
-    "AppValidationError", "ClockJumpError", "ClusterError", "ClusterUnreachableError", "Code", "ConfigError",
-    "DeploymentTimeoutError", "DuplicateDefinitionError", "EngineError", "ErrorCode", "EventsLostWarning",
-    "FeedbackError", "FencedError", "MappingError", "NotFoundError", "NotLeaderError", "NotebookError",
-    "OnDemandQueryError", "PlanningError", "PlanningRule", "QueryFailedError", "ScheduleError", "ServiceError",
-    "SiddhiAppError", "SiddhiSyntaxError", "SiddhiTypeError", "Span", "SpdistError", "StaleTermError",
-    "StateError", "StoreUnavailableError", "TransportError", "TransportUnavailableError", "UnansweredError",
-    "UnauthorizedError", "UndefinedAttributeError", "UndefinedNameError", "UnsupportedFeatureError",
-    "error_codes", "error_of",
+    "AppValidationError",
+    "ClockJumpError",
+    "ClusterError",
+    "ClusterUnreachableError",
+    "ConfigError",
+    "DeploymentTimeoutError",
+    "DuplicateDefinitionError",
+    "EngineError",
+    "ErrorCode",
+    "ErrorKind",
+    "EventsLostWarning",
+    "FeedbackError",
+    "FencedError",
+    "MappingError",
+    "NotFoundError",
+    "NotLeaderError",
+    "NotebookError",
+    "OnDemandQueryError",
+    "PlanningError",
+    "PlanningRule",
+    "QueryFailedError",
+    "ScheduleError",
+    "ServiceError",
+    "SiddhiAppError",
+    "SiddhiSyntaxError",
+    "SiddhiTypeError",
+    "Span",
+    "SpdistError",
+    "StaleTermError",
+    "StateError",
+    "StoreUnavailableError",
+    "TransportError",
+    "TransportUnavailableError",
+    "UnansweredError",
+    "UnauthorizedError",
+    "UndefinedAttributeError",
+    "UndefinedNameError",
+    "UnsupportedFeatureError",
+    "error_codes",
+    "error_of",
 ]  # fmt: skip
 
 
@@ -71,7 +103,7 @@ class ErrorCode(StrEnum):
         return known
 
 
-class Code(ErrorCode):
+class ErrorKind(ErrorCode):
     """The codes of `UndefinedNameError`, `DuplicateDefinitionError` and `ClusterError` besides their first ones."""
 
     UNKNOWN_EXTENSION = (
@@ -258,14 +290,14 @@ class UndefinedNameError(SiddhiAppError):
     """A stream, table, attribute, function or window of that name is not known here."""
 
     code = "SP0102"
-    codes = _by_code(Code.UNKNOWN_EXTENSION, Code.UNDEFINED_SIDE)
+    codes = _by_code(ErrorKind.UNKNOWN_EXTENSION, ErrorKind.UNDEFINED_SIDE)
 
 
 class DuplicateDefinitionError(SiddhiAppError):
     """A name is defined twice, or a second time with another schema."""
 
     code = "SP0103"
-    codes = _by_code(Code.DUPLICATE_ANNOTATION)
+    codes = _by_code(ErrorKind.DUPLICATE_ANNOTATION)
     category = "duplicate"
 
 
@@ -395,7 +427,9 @@ class ClusterError(SpdistError, RuntimeError):
     """The cluster cannot do what was asked."""
 
     code = "SP0700"
-    codes = _by_code(Code.NO_WORKERS, Code.CONFLICT, Code.PLANNER_BUSY, Code.BUSY, Code.UNKNOWN_ERROR)
+    codes = _by_code(
+        ErrorKind.NO_WORKERS, ErrorKind.CONFLICT, ErrorKind.PLANNER_BUSY, ErrorKind.BUSY, ErrorKind.UNKNOWN_ERROR
+    )
 
 
 class NotLeaderError(ClusterError):

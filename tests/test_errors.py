@@ -10,9 +10,9 @@ from spdist import errors
 from spdist.cluster.protocol.wire_errors import error_body, read_error
 from spdist.errors import (
     ClusterError,
-    Code,
     DuplicateDefinitionError,
     ErrorCode,
+    ErrorKind,
     NotLeaderError,
     PlanningError,
     PlanningRule,
@@ -37,20 +37,20 @@ def test_the_rules_of_the_planner_are_codes_with_a_meaning() -> None:
     assert {error_codes()[rule] for rule in PlanningRule} == {PlanningError}
     assert PlanningError("m", code=PlanningRule.SHARED_TABLE).to_dict()["code"] == "SP0303"
     assert PlanningError("m").code == "SP0300"
-    assert ClusterError("m", code=Code.PLANNER_BUSY).retryable
+    assert ClusterError("m", code=ErrorKind.PLANNER_BUSY).retryable
 
 
 @pytest.mark.parametrize(
     ("code", "kind", "retryable", "category"),
     [
-        (Code.UNKNOWN_EXTENSION, UndefinedNameError, False, "unknown_extension"),
-        (Code.UNDEFINED_SIDE, UndefinedNameError, False, "syntax"),
-        (Code.DUPLICATE_ANNOTATION, DuplicateDefinitionError, False, "other"),
-        (Code.NO_WORKERS, ClusterError, True, None),
-        (Code.CONFLICT, ClusterError, False, None),
-        (Code.PLANNER_BUSY, ClusterError, True, None),
-        (Code.BUSY, ClusterError, True, None),
-        (Code.UNKNOWN_ERROR, ClusterError, False, None),
+        (ErrorKind.UNKNOWN_EXTENSION, UndefinedNameError, False, "unknown_extension"),
+        (ErrorKind.UNDEFINED_SIDE, UndefinedNameError, False, "syntax"),
+        (ErrorKind.DUPLICATE_ANNOTATION, DuplicateDefinitionError, False, "other"),
+        (ErrorKind.NO_WORKERS, ClusterError, True, None),
+        (ErrorKind.CONFLICT, ClusterError, False, None),
+        (ErrorKind.PLANNER_BUSY, ClusterError, True, None),
+        (ErrorKind.BUSY, ClusterError, True, None),
+        (ErrorKind.UNKNOWN_ERROR, ClusterError, False, None),
         (PlanningRule.CHANNEL, PlanningError, False, "creation"),
     ],
 )
@@ -68,7 +68,7 @@ def test_a_code_of_another_class_is_refused() -> None:
     with pytest.raises(ValueError, match="SP0701 is no code of PlanningError"):
         PlanningError("m", code=NotLeaderError.code)
     with pytest.raises(ValueError, match="SP0706 is no code of NotLeaderError"):
-        NotLeaderError("m", code=Code.CONFLICT)
+        NotLeaderError("m", code=ErrorKind.CONFLICT)
     with pytest.raises(KeyError):
         error_of("SP9999", "m")
 

@@ -58,7 +58,7 @@ from spdist.cluster.servers.deployed import DeployOutcome
 from spdist.cluster.workers.node_facts import node_statistics
 from spdist.config import Config
 from spdist.config.key_stores import with_pem_files
-from spdist.errors import ClusterError, Code, ConfigError, NotLeaderError, StoreUnavailableError
+from spdist.errors import ClusterError, ConfigError, ErrorKind, NotLeaderError, StoreUnavailableError
 from spdist.packages import use_packages
 from spdist.planning.limits import AppLimits
 from spdist.planning.topology import Topology
@@ -256,11 +256,11 @@ class Manager:
                 return ClusterError(
                     f"an app {name} is deployed already",
                     hint="use PUT to replace it, or undeploy it first",
-                    code=Code.CONFLICT,
+                    code=ErrorKind.CONFLICT,
                 )
             if now != before:
                 return ClusterError(
-                    f"app {name} was changed by another request meanwhile", hint="try again", code=Code.CONFLICT
+                    f"app {name} was changed by another request meanwhile", hint="try again", code=ErrorKind.CONFLICT
                 )
             return None
 

@@ -13,7 +13,7 @@ import ast as python
 import inspect
 from dataclasses import dataclass
 
-from spdist.errors import Code, SiddhiAppError, SiddhiTypeError, UndefinedNameError, UnsupportedFeatureError
+from spdist.errors import ErrorKind, SiddhiAppError, SiddhiTypeError, UndefinedNameError, UnsupportedFeatureError
 from spdist.language import ast
 from spdist.language.types import Type
 
@@ -71,7 +71,7 @@ def _wrong(definition: ast.FunctionDefinition, script: Script, allowed: bool) ->
             f"There is no extension 'script:{definition.language}': functions written in it are not run",
             span=definition.span,
             hint="Write it in Python, or register it from Python with the decorator spdist.extension.function.",
-            code=Code.UNKNOWN_EXTENSION,
+            code=ErrorKind.UNKNOWN_EXTENSION,
         )
     if not allowed:
         return UnsupportedFeatureError(

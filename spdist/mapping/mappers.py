@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
-from spdist.errors import Code, MappingError, SiddhiAppError, UndefinedNameError
+from spdist.errors import ErrorKind, MappingError, SiddhiAppError, UndefinedNameError
 from spdist.extension import lookup
 from spdist.language.checking.expressions import located
 from spdist.language.checking.scope import suggestion
@@ -134,5 +134,5 @@ def _known(
     if made is None:
         span = None if setting.annotation is None else setting.annotation.span
         told = f"there is no mapping '{type}' of a {side}"
-        raise UndefinedNameError(told, span=span, hint=suggestion(type, known), code=Code.UNKNOWN_EXTENSION)
+        raise UndefinedNameError(told, span=span, hint=suggestion(type, known), code=ErrorKind.UNKNOWN_EXTENSION)
     return made

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from spdist.config.allowed import Allowed
 from spdist.connectors.registry import store_types, why_missing
-from spdist.errors import Code, UndefinedNameError
+from spdist.errors import ErrorKind, UndefinedNameError
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedAggregation
 from spdist.operators.tables.stores import Batch, BucketStore, OutsideStores, TableStore
@@ -59,7 +59,7 @@ class Stores:
         if known is None:
             message = f"There is no store '{store.get('type') or store.get('ref')}'"
             hint = why_missing(kind, STORES) or f"Stores: {', '.join(sorted(store_types()))}."
-            raise UndefinedNameError(message, span=store.span, hint=hint, code=Code.UNKNOWN_EXTENSION)
+            raise UndefinedNameError(message, span=store.span, hint=hint, code=ErrorKind.UNKNOWN_EXTENSION)
         if known.open not in self._opened:
             self._opened[known.open] = known.load(known.open)(self._allowed)
         return self._opened[known.open]

@@ -15,7 +15,7 @@ from spdist.cluster.protocol.wire_errors import error_body
 from spdist.errors import (
     ClusterError,
     ClusterUnreachableError,
-    Code,
+    ErrorKind,
     MappingError,
     NotFoundError,
     NotLeaderError,
@@ -99,8 +99,8 @@ def test_what_may_have_been_carried_out_goes_to_nobody_else_unless_that_is_harml
         (ClusterUnreachableError("m"), {"get", "post", "feed"}),
         (StoreUnavailableError("m"), {"get", "feed"}),
         (TransportUnavailableError("m"), {"feed"}),
-        (ClusterError("m", code=Code.CONFLICT), set()),
-        (ClusterError("m", code=Code.UNKNOWN_ERROR), set()),
+        (ClusterError("m", code=ErrorKind.CONFLICT), set()),
+        (ClusterError("m", code=ErrorKind.UNKNOWN_ERROR), set()),
         (KeyboardInterrupt(), set()),
     ],
 )
@@ -118,7 +118,7 @@ def test_the_leaders_refusal_is_final() -> None:
 
 def test_an_answer_of_another_shape_is_told() -> None:
     for body in (None, [], {"name": "A"}, "text"):
-        with pytest.raises(ClusterError, match="not what was expected", check=coded(Code.UNKNOWN_ERROR)):
+        with pytest.raises(ClusterError, match="not what was expected", check=coded(ErrorKind.UNKNOWN_ERROR)):
             app_status("A").read(body)
 
 
@@ -144,7 +144,7 @@ def test_a_feed_goes_on_only_from_what_was_confirmed() -> None:
     assert state.sent == 1
     assert '"seq": [1]' in (state.request([]).content or "")
     for wrong in ({"accepted": 1}, None, {"position": {"sent": "1"}}):
-        with pytest.raises(ClusterError, check=coded(Code.UNKNOWN_ERROR)):
+        with pytest.raises(ClusterError, check=coded(ErrorKind.UNKNOWN_ERROR)):
             state.answered(wrong)  # type: ignore[arg-type]
     assert state.sent == 1
 

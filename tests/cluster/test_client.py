@@ -20,8 +20,8 @@ from spdist.cluster.protocol.wire_errors import error_body, read_error
 from spdist.cluster.worker import Worker
 from spdist.errors import (
     ClusterError,
-    Code,
     DeploymentTimeoutError,
+    ErrorKind,
     NotFoundError,
     NotLeaderError,
     PlanningError,
@@ -128,11 +128,11 @@ def test_it_passes_over_managers_that_do_not_answer() -> None:
 def test_a_silent_manager_is_asked_after_those_that_answer() -> None:
     with (
         scripted(None) as (silent, passed),
-        scripted(NOBODY, (409, error_body(ClusterError("no", code=Code.CONFLICT)), {})) as (url, _),
+        scripted(NOBODY, (409, error_body(ClusterError("no", code=ErrorKind.CONFLICT)), {})) as (url, _),
     ):
         with (
             connect(silent, url) as client,
-            pytest.raises(ClusterError, check=coded(Code.CONFLICT)),
+            pytest.raises(ClusterError, check=coded(ErrorKind.CONFLICT)),
         ):
             client.apps()
         assert len(passed) == 1
@@ -254,7 +254,7 @@ def test_unreachable_nodes_say_whether_they_were_reached() -> None:
     [
         SpdistError("m"),
         NotFoundError("m", hint="h"),
-        ClusterError("m", code=Code.CONFLICT),
+        ClusterError("m", code=ErrorKind.CONFLICT),
         SiddhiSyntaxError("m", span=Span(3, 4, 3, 9), hint="h"),
         NotLeaderError("m", leader="http://x:1"),
         PlanningError("m"),
@@ -272,7 +272,7 @@ def test_errors_cross_the_wire_as_what_they_were(error: SpdistError) -> None:
     [
         (SpdistError("m"), "error", None),
         (NotFoundError("m"), "not-found", None),
-        (ClusterError("m", code=Code.CONFLICT), "conflict", None),
+        (ClusterError("m", code=ErrorKind.CONFLICT), "conflict", None),
         (SiddhiSyntaxError("m"), "validation error", 800101),
         (StoreUnavailableError("m"), "file processing error", 800102),
         (NotLeaderError("m"), "error", None),
@@ -299,7 +299,7 @@ def test_all_errors_of_an_app_cross_the_wire() -> None:
 
 @pytest.mark.parametrize("body", [None, "text", [], {}, {"code": "SP9999", "message": "m"}, {"message": 7}])
 def test_what_is_not_known_is_a_remote_error(body: Any) -> None:
-    assert read_error(body, "GET http://x").code == Code.UNKNOWN_ERROR
+    assert read_error(body, "GET http://x").code == ErrorKind.UNKNOWN_ERROR
 
 
 def test_errors_of_an_app_show_the_line_that_was_sent() -> None:
@@ -320,7 +320,7 @@ def test_the_life_of_a_deployment(manager: Manager, spark: FakeSpark) -> None:
         status = app.status()
         assert (status.state, status.version, len(status.groups)) == ("RUNNING", 1, 3)
         assert [g["name"] for g in app.topology()["groups"]] == ["Trades-filter", "Trades-average"]
-        with pytest.raises(ClusterError, check=coded(Code.CONFLICT)):
+        with pytest.raises(ClusterError, check=coded(ErrorKind.CONFLICT)):
             client.deploy(APP, replace=False)
         assert client.deploy(APP).status().version == 2
         assert client.deployment("Trades").status().state == "RUNNING"

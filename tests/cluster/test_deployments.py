@@ -13,7 +13,7 @@ from spdist.cluster.protocol.messages import (
     SaveFailed,
     UndeployRequested,
 )
-from spdist.errors import ClusterError, Code, NotFoundError
+from spdist.errors import ClusterError, ErrorKind, NotFoundError
 from tests.cluster.leader import Leader, app, assignment, only
 
 
@@ -37,10 +37,10 @@ class TestDeploying:
 
     def test_two_changes_of_an_app_at_once_are_refused(self, leader: Leader) -> None:
         leader.handle(DeployRequested(app("A", "A-g-1")))
-        assert only(leader.handle(DeployRequested(app("A", "A-g-1"))), Refuse).error.code == Code.CONFLICT
+        assert only(leader.handle(DeployRequested(app("A", "A-g-1"))), Refuse).error.code == ErrorKind.CONFLICT
         leader.handle(DeploymentSaved("A", 1))
         leader.handle(UndeployRequested("A"))
-        assert only(leader.handle(DeployRequested(app("A", "A-g-1"))), Refuse).error.code == Code.CONFLICT
+        assert only(leader.handle(DeployRequested(app("A", "A-g-1"))), Refuse).error.code == ErrorKind.CONFLICT
 
     def test_versions_count_up(self, leader: Leader) -> None:
         for version in (1, 2, 3):

@@ -21,8 +21,8 @@ from spdist.cluster.protocol.messages import AnswerHeartbeat, GroupPhase, GroupR
 from spdist.cluster.worker import Worker
 from spdist.errors import (
     ClusterError,
-    Code,
     ConfigError,
+    ErrorKind,
     NotLeaderError,
     PlanningError,
     SiddhiAppError,
@@ -259,7 +259,7 @@ def test_a_name_that_is_taken_is_only_replaced_on_demand(tmp_path: Path, eventua
     with running_manager(manager_config(tmp_path)) as manager:
         eventually(manager.leads, "it leads")
         assert manager.deploy(APP, replace=False).created
-        with pytest.raises(ClusterError, match="Trades", check=coded(Code.CONFLICT)):
+        with pytest.raises(ClusterError, match="Trades", check=coded(ErrorKind.CONFLICT)):
             manager.deploy(APP, replace=False)
         done = manager.deploy(APP + " group extra 1", replace=True)
         assert not done.created
@@ -325,7 +325,7 @@ def test_requests_at_the_same_time_reach_the_mind_one_by_one(
             manager.heartbeat(report(sequence=sequence + 1), [])
         for thread in threads:
             thread.join(10)
-        assert sorted(map(str, outcomes)) == sorted(map(str, [True, *[Code.CONFLICT] * 7]))
+        assert sorted(map(str, outcomes)) == sorted(map(str, [True, *[ErrorKind.CONFLICT] * 7]))
     assert crowded == []
 
 

@@ -15,7 +15,7 @@ import pytest
 from spdist.cluster.manager import Manager
 from spdist.cluster.managers.planner import Planner, PlannerSettings
 from spdist.cluster.managers.plans import plan_text
-from spdist.errors import ClusterError, Code, PlanningError, SiddhiAppError, SpdistError
+from spdist.errors import ClusterError, ErrorKind, PlanningError, SiddhiAppError, SpdistError
 from spdist.planning.limits import AppLimits
 from tests.cluster.shells import PASSWORD, manager_config
 from tests.error_codes import coded
@@ -118,7 +118,7 @@ def test_planning_that_takes_too_long_is_stopped_and_the_next_app_is_planned() -
 
 def test_who_waits_too_long_for_another_app_is_told_to_try_again(planner: Planner) -> None:
     impatient = Planner(PlannerSettings(time_ms=100))
-    with impatient._turn, pytest.raises(ClusterError, check=coded(Code.PLANNER_BUSY)):
+    with impatient._turn, pytest.raises(ClusterError, check=coded(ErrorKind.PLANNER_BUSY)):
         impatient.plan(SMALL)
 
 

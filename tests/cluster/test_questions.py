@@ -15,7 +15,7 @@ from spdist.cluster.manager import Manager
 from spdist.cluster.managers.questions import Question, Questions
 from spdist.cluster.worker import Worker
 from spdist.config import load_config
-from spdist.errors import ClusterError, Code, OnDemandQueryError, SiddhiAppError, UnansweredError
+from spdist.errors import ClusterError, ErrorKind, OnDemandQueryError, SiddhiAppError, UnansweredError
 from spdist.transports.opening import TransportSettings
 from tests.cluster.asked_group import asked_group
 from tests.cluster.shells import CONF, PASSWORD, FakeSpark, settings, with_users, worker_config
@@ -153,7 +153,7 @@ def test_a_group_that_does_not_answer_is_given_up_and_few_are_waited_for(
         for thread in waiting:
             thread.start()
         eventually(lambda: questions._slots._free._value == 0, "two are under way")
-        with pytest.raises(ClusterError, match="2 queries on demand are under way", check=coded(Code.BUSY)):
+        with pytest.raises(ClusterError, match="2 queries on demand are under way", check=coded(ErrorKind.BUSY)):
             questions.ask(keeps.name, "from Prices select k")
         for thread in waiting:
             thread.join()

@@ -20,7 +20,7 @@ from spdist.cluster.protocol.wire_errors import error_body
 from spdist.cluster.worker import Worker
 from spdist.cluster.workers.group_revisions import open_topics
 from spdist.engine.island.cuts import Cut
-from spdist.errors import ClusterError, Code, NotFoundError, SpdistError, StateError
+from spdist.errors import ClusterError, ErrorKind, NotFoundError, SpdistError, StateError
 from spdist.runtime.revision_files import WentBack
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.undone import Undone
@@ -168,7 +168,7 @@ def test_few_requests_wait_for_workers_at_a_time(eventually: Eventually) -> None
     first = threading.Thread(target=lambda: asked.append(revisions.revisions([{"A-g-1": "worker-1"}])))
     first.start()
     (given,) = eventually(lambda: book.open_for("worker-1"), "the first has given its order")
-    with pytest.raises(ClusterError, match="1 requests about revisions", check=coded(Code.BUSY)):
+    with pytest.raises(ClusterError, match="1 requests about revisions", check=coded(ErrorKind.BUSY)):
         revisions.clear("A", [{"A-g-2": "worker-2"}], restart=False)
     assert book.open_for("worker-2") == []
     book.record("worker-1", [OutcomeMessage(id=given.id, revisions=["1__A"])])
@@ -208,7 +208,7 @@ def test_who_asks_between_two_levels_does_not_get_in_the_way(kind: str) -> None:
 
     class Outcome(Future[OutcomeMessage]):
         def result(self, timeout: float | None = None) -> OutcomeMessage:
-            with pytest.raises(ClusterError, check=coded(Code.BUSY)):
+            with pytest.raises(ClusterError, check=coded(ErrorKind.BUSY)):
                 revisions.revisions([{"B-g-1": "worker-1"}])
             busy.append("refused")
             return super().result(timeout)
@@ -400,7 +400,7 @@ def test_the_revisions_of_all_apps_are_deleted_while_their_groups_are_stopped(
 
 def test_without_workers_nothing_can_be_kept(manager: Manager) -> None:
     manager.deploy(APP, replace=False)
-    with pytest.raises(ClusterError, check=coded(Code.NO_WORKERS)):
+    with pytest.raises(ClusterError, check=coded(ErrorKind.NO_WORKERS)):
         manager.app_service.backup("Trades")
 
 

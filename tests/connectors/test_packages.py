@@ -14,7 +14,7 @@ import pytest
 import spdist
 from spdist.connectors.registry import connector, sink_types, source_types
 from spdist.connectors.sending import SinkContext, Sinks
-from spdist.errors import Code, SpdistError, UndefinedNameError
+from spdist.errors import ErrorKind, SpdistError, UndefinedNameError
 from spdist.packages import named_packages, use_packages
 from spdist.transports.delivery import Delivery
 from spdist.transports.log import LogTransport
@@ -60,7 +60,7 @@ def bell(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("bell")
 def test_what_is_installed_and_not_named_is_not_loaded() -> None:
-    with pytest.raises(UndefinedNameError, match="There is no source 'bell'", check=coded(Code.UNKNOWN_EXTENSION)):
+    with pytest.raises(UndefinedNameError, match="There is no source 'bell'", check=coded(ErrorKind.UNKNOWN_EXTENSION)):
         spdist.check(LISTENS)
     assert "acme_bell" not in sys.modules
 
@@ -112,7 +112,7 @@ def test_a_broken_package_is_told_and_stops_nothing_else(tmp_path: Path, caplog:
     assert any(told in one.getMessage() for one in caplog.records)
     assert any("acme-gone is named" in one.getMessage() for one in caplog.records)
     with pytest.raises(
-        UndefinedNameError, match="There is no source 'drum'", check=coded(Code.UNKNOWN_EXTENSION)
+        UndefinedNameError, match="There is no source 'drum'", check=coded(ErrorKind.UNKNOWN_EXTENSION)
     ) as error:
         spdist.check(LISTENS.replace("bell", "drum"))
     assert told in (error.value.hint or "")

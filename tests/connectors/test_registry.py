@@ -8,7 +8,7 @@ import pytest
 
 import spdist
 from spdist.connectors.registry import Connector, built_in, connector, sink_types, source_types
-from spdist.errors import Code, TransportError, UndefinedNameError
+from spdist.errors import ErrorKind, TransportError, UndefinedNameError
 from tests.error_codes import coded
 
 FOLDERS = [one for one in (Path(spdist.__file__).parent / "connectors").iterdir() if (one / "__init__.py").exists()]
@@ -48,6 +48,6 @@ def test_what_an_app_needs_is_what_the_connector_declares() -> None:
 
 
 def test_a_type_that_nobody_has_is_refused_with_one_that_is_near() -> None:
-    with pytest.raises(UndefinedNameError, check=coded(Code.UNKNOWN_EXTENSION)) as error:
+    with pytest.raises(UndefinedNameError, check=coded(ErrorKind.UNKNOWN_EXTENSION)) as error:
         spdist.check("@source(type='htp') define stream S (a int); from S select a insert into T;")
     assert "http" in (error.value.hint or "")

@@ -4,8 +4,8 @@ import pytest
 
 from spdist.errors import (
     AppValidationError,
-    Code,
     DuplicateDefinitionError,
+    ErrorKind,
     SiddhiAppError,
     SiddhiSyntaxError,
     SiddhiTypeError,
@@ -65,7 +65,7 @@ def test_the_same_definition_twice_is_one(catalog: Catalog) -> None:
             DuplicateDefinitionError,
             "'S' is defined twice",
         ),
-        ("define window W (a int) weekly(1);", Code.UNKNOWN_EXTENSION, "no window 'weekly'"),
+        ("define window W (a int) weekly(1);", ErrorKind.UNKNOWN_EXTENSION, "no window 'weekly'"),
         ("define window W (a int) length('2');", SiddhiTypeError, "constant int"),
         ("define window W (a int) sort(2, b);", UndefinedAttributeError, "no attribute 'b'"),
         ("define trigger T at every 0 sec;", SiddhiTypeError, "every 0 ms"),
@@ -81,15 +81,15 @@ def test_the_same_definition_twice_is_one(catalog: Catalog) -> None:
         ),
         ("@info(name='x') define trigger T at 'start';", SiddhiSyntaxError, "takes no annotations"),
         ("define trigger T at 'noon';", SiddhiTypeError, "'noon' is no time of a trigger: 'noon' has 1 fields"),
-        ("define function f[cobol] return int { x };", Code.UNKNOWN_EXTENSION, "script:cobol"),
+        ("define function f[cobol] return int { x };", ErrorKind.UNKNOWN_EXTENSION, "script:cobol"),
         (
             "define function f[js] return int { x }; define stream S (a int); from S select f(a) as b insert into O;",
-            Code.UNKNOWN_EXTENSION,
+            ErrorKind.UNKNOWN_EXTENSION,
             "script:js",
         ),
     ],
 )
-def test_refused_definitions(text: str, kind: type[SiddhiAppError] | Code, message: str, catalog: Catalog) -> None:
+def test_refused_definitions(text: str, kind: type[SiddhiAppError] | ErrorKind, message: str, catalog: Catalog) -> None:
     found = error(text, catalog)
     assert found.code == getattr(kind, "code", kind)
     assert message in found.message
@@ -125,7 +125,9 @@ def test_aggregations(text: str, catalog: Catalog) -> None:
         ("from S select sum(b) as t aggregate every day ... sec", SiddhiTypeError, "are reversed"),
     ],
 )
-def test_refused_aggregations(text: str, kind: type[SiddhiAppError] | Code, message: str, catalog: Catalog) -> None:
+def test_refused_aggregations(
+    text: str, kind: type[SiddhiAppError] | ErrorKind, message: str, catalog: Catalog
+) -> None:
     found = error(f"{STREAM} define aggregation G {text};", catalog)
     assert found.code == getattr(kind, "code", kind)
     assert message in found.message
@@ -149,7 +151,7 @@ def test_annotations(text: str, catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "part"),
     [
-        ("@app:name('x') @app:Name('y') define stream S (a int);", Code.DUPLICATE_ANNOTATION, "@app:Name('y')"),
+        ("@app:name('x') @app:Name('y') define stream S (a int);", ErrorKind.DUPLICATE_ANNOTATION, "@app:Name('y')"),
         (
             "@app:playback(idle.time='1 sec') define stream S (a int);",
             AppValidationError,
@@ -168,7 +170,7 @@ def test_annotations(text: str, catalog: Catalog) -> None:
             "@app:statistics(interval='x')",
         ),
         ("@async(workers='0') define stream S (a int);", SiddhiTypeError, "@async(workers='0')"),
-        ("@async @async define stream S (a int);", Code.DUPLICATE_ANNOTATION, "@async"),
+        ("@async @async define stream S (a int);", ErrorKind.DUPLICATE_ANNOTATION, "@async"),
         ("@OnError define stream S (a int);", SiddhiTypeError, "@OnError"),
         ("@OnError('STREAM') define stream S (a int);", SiddhiTypeError, "@OnError('STREAM')"),
         (
@@ -181,7 +183,7 @@ def test_annotations(text: str, catalog: Catalog) -> None:
         ("@sink(type='log', @map(x='y')) define stream S (a int);", SiddhiTypeError, "@map(x='y')"),
         (
             "@sink(type='log', @distribution(strategy='nearest', @destination(x='y'))) define stream S (a int);",
-            Code.UNKNOWN_EXTENSION,
+            ErrorKind.UNKNOWN_EXTENSION,
             "@distribution(strategy='nearest', @destination(x='y'))",
         ),
         (
@@ -192,13 +194,17 @@ def test_annotations(text: str, catalog: Catalog) -> None:
         ),
         ("@PrimaryKey('b') define table T (a int);", UndefinedAttributeError, "@PrimaryKey('b')"),
         ("@PrimaryKey define table T (a int);", AppValidationError, "@PrimaryKey"),
-        ("@PrimaryKey('a') @primarykey('a') define table T (a int);", Code.DUPLICATE_ANNOTATION, "@primarykey('a')"),
+        (
+            "@PrimaryKey('a') @primarykey('a') define table T (a int);",
+            ErrorKind.DUPLICATE_ANNOTATION,
+            "@primarykey('a')",
+        ),
         ("@Index('b') define table T (a int);", UndefinedAttributeError, "@Index('b')"),
         ("@Index('a', 'b') define table T (a int, b int);", AppValidationError, "@Index('a', 'b')"),
         ("@IndexBy('a') define table T (a int);", UnsupportedFeatureError, "@IndexBy('a')"),
     ],
 )
-def test_refused_annotations(text: str, kind: type[SiddhiAppError] | Code, part: str, catalog: Catalog) -> None:
+def test_refused_annotations(text: str, kind: type[SiddhiAppError] | ErrorKind, part: str, catalog: Catalog) -> None:
     found = error(text, catalog)
     assert found.code == getattr(kind, "code", kind)
     assert found.span is not None

@@ -4,7 +4,7 @@ import pytest
 
 from spdist.errors import (
     AppValidationError,
-    Code,
+    ErrorKind,
     SiddhiAppError,
     SiddhiSyntaxError,
     SiddhiTypeError,
@@ -80,8 +80,8 @@ def test_single_streams(text: str, schema: str, catalog: Catalog) -> None:
             SiddhiTypeError,
             "already has an attribute 'x'",
         ),
-        ("from A#length(2) insert into O", Code.UNKNOWN_EXTENSION, "no stream function 'length'"),
-        ("from A#window.weekly(2) insert into O", Code.UNKNOWN_EXTENSION, "no window 'weekly'"),
+        ("from A#length(2) insert into O", ErrorKind.UNKNOWN_EXTENSION, "no stream function 'length'"),
+        ("from A#window.weekly(2) insert into O", ErrorKind.UNKNOWN_EXTENSION, "no window 'weekly'"),
         ("from A#window.length(v) insert into O", SiddhiTypeError, "constant int"),
         ("from A#window.length(2, 3) insert into O", SiddhiTypeError, "constant int"),
         ("from A#window.time(q) insert into O", UndefinedAttributeError, "no attribute 'q'"),
@@ -89,7 +89,7 @@ def test_single_streams(text: str, schema: str, catalog: Catalog) -> None:
         ("from (from A select v return) insert into O", UnsupportedFeatureError, "A query inside"),
     ],
 )
-def test_refused_streams(text: str, kind: type[SiddhiAppError] | Code, message: str, catalog: Catalog) -> None:
+def test_refused_streams(text: str, kind: type[SiddhiAppError] | ErrorKind, message: str, catalog: Catalog) -> None:
     found = error(text, catalog)
     assert found.code == getattr(kind, "code", kind)
     assert message in found.message
@@ -134,7 +134,7 @@ def test_joins(text: str, schema: str, catalog: Catalog) -> None:
         ("from A[x.v > 1] as x join D select x.id", UndefinedNameError, "no source called 'x'"),
         ("from A join D on A.v select A.id", SiddhiTypeError, "'on' needs a bool"),
         ("from A join D on sum(k) > 2 select A.id", UnsupportedFeatureError, "Aggregators in join conditions"),
-        ("from A join Missing select A.id", Code.UNDEFINED_SIDE, "'Missing'"),
+        ("from A join Missing select A.id", ErrorKind.UNDEFINED_SIDE, "'Missing'"),
         ("from T join T as t select T.id", SiddhiTypeError, "Two tables"),
         ("from A join W#window.length(2) select A.id", SiddhiTypeError, "'W' takes no window"),
         ("from A join G on A.id == G.id select A.id", SiddhiTypeError, "read with 'within … per …'"),
@@ -144,7 +144,7 @@ def test_joins(text: str, schema: str, catalog: Catalog) -> None:
         ("from A join G within 1L, 2L per 'weeks' select A.id", AppValidationError, "'weeks' is no duration"),
     ],
 )
-def test_refused_joins(text: str, kind: type[SiddhiAppError] | Code, message: str, catalog: Catalog) -> None:
+def test_refused_joins(text: str, kind: type[SiddhiAppError] | ErrorKind, message: str, catalog: Catalog) -> None:
     found = error(f"{text} insert into O", catalog)
     assert found.code == getattr(kind, "code", kind)
     assert message in found.message
@@ -217,7 +217,7 @@ def test_sources_of_a_pattern(catalog: Catalog) -> None:
         ("from e1=A<2> -> e2=D select sum(e1.v) as x", SiddhiTypeError, "'sum' takes one number"),
     ],
 )
-def test_refused_patterns(text: str, kind: type[SiddhiAppError] | Code, message: str, catalog: Catalog) -> None:
+def test_refused_patterns(text: str, kind: type[SiddhiAppError] | ErrorKind, message: str, catalog: Catalog) -> None:
     found = error(f"{text} insert into O", catalog)
     assert found.code == getattr(kind, "code", kind)
     assert message in found.message

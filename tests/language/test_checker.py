@@ -4,8 +4,8 @@ import pytest
 
 from spdist.errors import (
     AppValidationError,
-    Code,
     DuplicateDefinitionError,
+    ErrorKind,
     SiddhiAppError,
     SiddhiTypeError,
     UndefinedAttributeError,
@@ -94,7 +94,7 @@ def test_all_errors_are_reported_in_the_order_of_the_text(catalog: Catalog) -> N
     assert [error.code for error in errors] == [
         UndefinedAttributeError.code,
         SiddhiTypeError.code,
-        Code.UNKNOWN_EXTENSION,
+        ErrorKind.UNKNOWN_EXTENSION,
         DuplicateDefinitionError.code,
         UndefinedNameError.code,
         SiddhiTypeError.code,

@@ -10,7 +10,7 @@ import pytest
 import spdist
 from spdist.engine.island.hosted import build_island
 from spdist.engine.local.app import LocalApp, run
-from spdist.errors import Code, SiddhiAppError, SiddhiTypeError, UndefinedNameError, UnsupportedFeatureError
+from spdist.errors import ErrorKind, SiddhiAppError, SiddhiTypeError, UndefinedNameError, UnsupportedFeatureError
 from spdist.extension import allow_scripts, catalog
 from spdist.language.checking.checker import check
 from spdist.language.format import format_app
@@ -55,7 +55,7 @@ def test_the_switch_of_a_process_allows_all_apps() -> None:
 def test_other_languages_are_no_extension() -> None:
     text = f"{STREAM}define function f[JavaScript] return int {{ return data[0]; }};"
     for allowed in (False, True):
-        with pytest.raises(UndefinedNameError, match="'script:JavaScript'", check=coded(Code.UNKNOWN_EXTENSION)):
+        with pytest.raises(UndefinedNameError, match="'script:JavaScript'", check=coded(ErrorKind.UNKNOWN_EXTENSION)):
             check(parse(text), catalog(allowed), text)
 
 
@@ -127,7 +127,7 @@ def test_calls_of_a_refused_function_are_no_further_errors() -> None:
         spdist.check(text)
     assert [error.code for error in caught.value.errors] == [
         UnsupportedFeatureError.code,
-        Code.UNKNOWN_EXTENSION,
+        ErrorKind.UNKNOWN_EXTENSION,
     ]
 
 

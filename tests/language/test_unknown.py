@@ -7,7 +7,7 @@ import re
 import pytest
 
 import spdist
-from spdist.errors import Code, UndefinedNameError
+from spdist.errors import ErrorKind, UndefinedNameError
 from spdist.extension import catalog
 from spdist.language import foreign
 from spdist.language.checking.unknown import nearest_id
@@ -18,7 +18,7 @@ S = "define stream S (symbol string, price double, volume long);\n"
 
 
 def hint_of(source: str, value: str = "symbol") -> str | None:
-    with pytest.raises(UndefinedNameError, check=coded(Code.UNKNOWN_EXTENSION)) as caught:
+    with pytest.raises(UndefinedNameError, check=coded(ErrorKind.UNKNOWN_EXTENSION)) as caught:
         spdist.check(f"{S}from {source} select {value} as x insert into Out;")
     return caught.value.hint
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spdist.errors import Code, MappingError, SiddhiTypeError, UndefinedNameError
+from spdist.errors import ErrorKind, MappingError, SiddhiTypeError, UndefinedNameError
 from spdist.language import ast
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
@@ -255,7 +255,7 @@ def test_objects_are_written_as_json() -> None:
 def test_unknown_types_are_refused_with_a_suggestion() -> None:
     assert not is_mapped(setting("@map(type='jason')"))
     for make in (sink_mapper, source_mapper):
-        with pytest.raises(UndefinedNameError, check=coded(Code.UNKNOWN_EXTENSION)) as caught:
+        with pytest.raises(UndefinedNameError, check=coded(ErrorKind.UNKNOWN_EXTENSION)) as caught:
             make(setting("@map(type='jason')"))
         assert "json" in str(caught.value.hint)
 

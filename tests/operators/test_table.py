@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spdist.errors import Code, UndefinedNameError
+from spdist.errors import ErrorKind, UndefinedNameError
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checking.scope import Scope, Source
@@ -199,7 +199,7 @@ def test_a_definition_says_what_is_key_and_index() -> None:
 def test_rows_that_are_kept_elsewhere_are_refused() -> None:
     (definition,) = parse("@Store(type='rdbms') define table T (a string);").definitions
     assert isinstance(definition, ast.TableDefinition)
-    with pytest.raises(UndefinedNameError, match="rdbms", check=coded(Code.UNKNOWN_EXTENSION)):
+    with pytest.raises(UndefinedNameError, match="rdbms", check=coded(ErrorKind.UNKNOWN_EXTENSION)):
         make_table(definition)
 
 

@@ -15,7 +15,7 @@ from spdist.config.allowed import Allowed
 from spdist.connectors.registry import store_types
 from spdist.engine.local.app import LocalApp
 from spdist.engine.local.external_stores import external_stores
-from spdist.errors import Code, StoreError, UndefinedNameError
+from spdist.errors import ErrorKind, StoreError, UndefinedNameError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.editing.annotation_names import values
@@ -64,7 +64,9 @@ def stores_of(text: str, place: Path) -> OutsideStores:
 
 
 def test_a_store_that_is_not_named_is_not_loaded() -> None:
-    with pytest.raises(UndefinedNameError, match="There is no store 'shelf'", check=coded(Code.UNKNOWN_EXTENSION)) as e:
+    with pytest.raises(
+        UndefinedNameError, match="There is no store 'shelf'", check=coded(ErrorKind.UNKNOWN_EXTENSION)
+    ) as e:
         spdist.run(APP, {})
     assert e.value.hint == "Stores: duckdb, rdbms."
     assert "acme_shelf" not in sys.modules

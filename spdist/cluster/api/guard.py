@@ -25,8 +25,8 @@ from spdist.cluster.security.access import CALLER, Permission, Users
 from spdist.cluster.security.sessions import TOKEN_LENGTH
 from spdist.errors import (
     ClusterError,
-    Code,
     ConfigError,
+    ErrorKind,
     NotFoundError,
     NotLeaderError,
     SiddhiAppError,
@@ -71,12 +71,12 @@ STATUS: dict[type[SpdistError] | str, int] = {
     TransportUnavailableError: 503,
     UnauthorizedError: 401,
     NotFoundError: 404,
-    Code.CONFLICT: 409,
+    ErrorKind.CONFLICT: 409,
     StaleTermError: 409,
     NotLeaderError: 307,
-    Code.NO_WORKERS: 503,
-    Code.PLANNER_BUSY: 503,
-    Code.BUSY: 503,
+    ErrorKind.NO_WORKERS: 503,
+    ErrorKind.PLANNER_BUSY: 503,
+    ErrorKind.BUSY: 503,
     UnansweredError: 504,
 }
 

@@ -19,7 +19,7 @@ from spdist.engine.replay.causes import BUDGET, Budget
 from spdist.engine.replay.columns_log import MessageLog, ResultId
 from spdist.engine.replay.shard_log import ShardLog, shard_log
 from spdist.engine.replay.tracing import Which, trace
-from spdist.errors import ClusterError, ClusterUnreachableError, Code, NotFoundError
+from spdist.errors import ClusterError, ClusterUnreachableError, ErrorKind, NotFoundError
 from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.checker import check
@@ -185,7 +185,7 @@ class _ClusterLogs:
             raise ClusterError(
                 f"what {instance} was given is not told as expected ({error!r})",
                 hint="is the worker of this version?",
-                code=Code.UNKNOWN_ERROR,
+                code=ErrorKind.UNKNOWN_ERROR,
             ) from error
 
     def _fetched(self, instance: str, kept: StoredInputs, shard: int, merge_wait_ms: int) -> ShardLog:

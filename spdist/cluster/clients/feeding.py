@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from spdist.cluster.clients import requests
 from spdist.cluster.protocol.rows import to_json_row
-from spdist.errors import ClusterError, Code, MappingError
+from spdist.errors import ClusterError, ErrorKind, MappingError
 from spdist.language.types import Schema
 from spdist.look import Shown, number_of, table_html
 
@@ -120,7 +120,7 @@ class FeedState:
         if not isinstance(position, dict) or type(position.get("sent")) is not int:
             raise ClusterError(
                 f"the answer to a batch of events says nothing of its position: {str(answer)[:200]}",
-                code=Code.UNKNOWN_ERROR,
+                code=ErrorKind.UNKNOWN_ERROR,
             )
         self.position = position
 

@@ -18,7 +18,7 @@ from spdist.cluster.clients.listings import journal_listing, log_listing, move_l
 from spdist.cluster.clients.overview import AppStatus, ClusterStatus
 from spdist.cluster.protocol.rows import from_json_row
 from spdist.cluster.protocol.wire_errors import read_error
-from spdist.errors import ClusterError, ClusterUnreachableError, Code, NotFoundError
+from spdist.errors import ClusterError, ClusterUnreachableError, ErrorKind, NotFoundError
 from spdist.language.types import Schema
 from spdist.transports.reading import ReadEvent
 
@@ -388,7 +388,7 @@ def _safe(read: Callable[[Any], T]) -> Callable[[Any], T]:
             raise ClusterError(
                 f"the answer is not what was expected ({error!r}): {str(body)[:200]}",
                 hint="is that a manager of spdist, and of the same version?",
-                code=Code.UNKNOWN_ERROR,
+                code=ErrorKind.UNKNOWN_ERROR,
             ) from error
 
     return careful

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from spdist.cluster.leader.instances import Instance, RestartPolicy
 from spdist.cluster.protocol.messages import AppVersion, Desired
-from spdist.errors import ClusterError, Code, NotFoundError
+from spdist.errors import ClusterError, ErrorKind, NotFoundError
 from spdist.planning.updates.succession import Ends, with_origins
 
 __all__ = ["Deployments"]
@@ -72,7 +72,7 @@ class Deployments:
     def _propose(self, deployment: AppVersion) -> AppVersion | ClusterError:
         if deployment.name in self._pending:
             return ClusterError(
-                f"app {deployment.name} is being changed by another request", hint="try again", code=Code.CONFLICT
+                f"app {deployment.name} is being changed by another request", hint="try again", code=ErrorKind.CONFLICT
             )
         known = self.by_name.get(deployment.name)
         pending = replace(deployment, version=1 if known is None else known.version + 1)

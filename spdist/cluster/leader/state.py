@@ -58,7 +58,7 @@ from spdist.cluster.protocol.messages import (
     WorkersSaved,
     WorkerTiming,
 )
-from spdist.errors import ClusterError, Code, NotLeaderError
+from spdist.errors import ClusterError, ErrorKind, NotLeaderError
 from spdist.planning.topology import Assignment
 
 __all__ = ["ManagerState"]
@@ -369,7 +369,7 @@ def _incomplete(report: WorkerReport) -> ClusterError:
     return ClusterError(
         f"worker {report.id} left out groups that are not known as it means them",
         hint="nothing is to be done: its next heartbeat names them all",
-        code=Code.CONFLICT,
+        code=ErrorKind.CONFLICT,
     )
 
 

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 
 from spdist.cluster.managers.plans import flow_text, plan_text
 from spdist.cluster.managers.topics import stream_schemas
-from spdist.errors import ClusterError, Code, PlanningError, SiddhiAppError, Span, SpdistError, error_of
+from spdist.errors import ClusterError, ErrorKind, PlanningError, SiddhiAppError, Span, SpdistError, error_of
 from spdist.extension import user_modules
 from spdist.language.types import Schema
 from spdist.planning.limits import UNLIMITED, AppLimits
@@ -182,7 +182,7 @@ class Planner:
                 self.waiting -= 1
         if not begun:
             raise ClusterError(
-                "the manager is planning another app", hint="try again in a moment", code=Code.PLANNER_BUSY
+                "the manager is planning another app", hint="try again in a moment", code=ErrorKind.PLANNER_BUSY
             )
         try:
             answer = self._asked(json.dumps(request).encode() + b"\n", time_s)

@@ -19,7 +19,7 @@ from spdist.cluster.managers.slots import CallerSlots
 from spdist.cluster.protocol.messages import Announce
 from spdist.cluster.protocol.wire import OutcomeMessage
 from spdist.cluster.security.access import CALLER
-from spdist.errors import ClusterError, Code, NotFoundError, SpdistError
+from spdist.errors import ClusterError, ErrorKind, NotFoundError, SpdistError
 from spdist.planning.levels import levels
 from spdist.transports.undone import Undone
 
@@ -55,7 +55,7 @@ def revision_hosts(state: ManagerState, app: str | None, now_ms: int) -> Hosts:
     for status in statuses:
         if status.groups and not workers:
             raise ClusterError(
-                f"no worker has joined that could see to the state of {status.name}", code=Code.NO_WORKERS
+                f"no worker has joined that could see to the state of {status.name}", code=ErrorKind.NO_WORKERS
             )
         known = {group.app_name: group.worker or workers[0] for group in status.groups}
         order = levels(state.deployments.by_name[status.name].assignments)
@@ -77,7 +77,7 @@ class AppRevisions:
     note : callable
         Is told what was done.
     most : int
-        How many requests may wait for workers; each keeps a thread waiting. More are refused (`Code.BUSY`).
+        How many requests may wait for workers; each keeps a thread waiting. More are refused (`ErrorKind.BUSY`).
     """
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from spdist.errors import ClusterError, Code
+from spdist.errors import ClusterError, ErrorKind
 
 __all__ = ["CallerSlots"]
 
@@ -31,7 +31,9 @@ class CallerSlots:
 
     def __enter__(self) -> None:
         if not self._free.acquire(blocking=False):
-            raise ClusterError(f"{self._most} {self._what} are under way", hint="try again in a moment", code=Code.BUSY)
+            raise ClusterError(
+                f"{self._most} {self._what} are under way", hint="try again in a moment", code=ErrorKind.BUSY
+            )
 
     def __exit__(self, *_: object) -> None:
         self._free.release()

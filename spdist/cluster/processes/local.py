@@ -15,7 +15,7 @@ from spdist.cluster.managers.streams import StreamAccess
 from spdist.cluster.processes.local_nodes import LocalNodes
 from spdist.cluster.processes.nodes import NodeProcess, Role
 from spdist.config import load_config
-from spdist.errors import ClusterError, Code, NotFoundError, SpdistError
+from spdist.errors import ClusterError, ErrorKind, NotFoundError, SpdistError
 from spdist.look import headline_html, note_html
 from spdist.services.process import free_ports
 from spdist.transports.opening import transport_settings
@@ -128,7 +128,7 @@ class LocalCluster(LocalNodes):
                 return found[0].worker
             if time.monotonic() > deadline_s:
                 raise ClusterError(
-                    f"{group} is not placed after {timeout_s:g} s: {found[0].reason}", code=Code.NO_WORKERS
+                    f"{group} is not placed after {timeout_s:g} s: {found[0].reason}", code=ErrorKind.NO_WORKERS
                 )
             time.sleep(_LOOK_S)
 

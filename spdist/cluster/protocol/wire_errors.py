@@ -7,7 +7,7 @@ from typing import Any
 
 from spdist.errors import (
     ClusterError,
-    Code,
+    ErrorKind,
     NotFoundError,
     NotLeaderError,
     OnDemandQueryError,
@@ -28,7 +28,7 @@ _WORDS: Mapping[type[SpdistError] | str, tuple[str, int | None]] = {
     OnDemandQueryError: ("error", None),
     StoreUnavailableError: ("file processing error", 800102),
     NotFoundError: ("not-found", None),
-    Code.CONFLICT: ("conflict", None),
+    ErrorKind.CONFLICT: ("conflict", None),
 }
 
 
@@ -69,14 +69,14 @@ def read_error(body: Any, what: str) -> SpdistError:
     Returns
     -------
     SpdistError
-        Of the class with that code; a ClusterError (`Code.UNKNOWN_ERROR`) for an unknown code or another body.
+        Of the class with that code; a ClusterError (`ErrorKind.UNKNOWN_ERROR`) for an unknown code or another body.
     """
     if not isinstance(body, dict) or not isinstance(body.get("message"), str):
-        return ClusterError(f"{what} failed: {str(body)[:300]}", code=Code.UNKNOWN_ERROR)
+        return ClusterError(f"{what} failed: {str(body)[:300]}", code=ErrorKind.UNKNOWN_ERROR)
     # Nodes of older versions call it `code`; a cluster may be updated node by node.
     code = str(body.get("error", body.get("code")))
     if code not in error_codes():
-        code = Code.UNKNOWN_ERROR
+        code = ErrorKind.UNKNOWN_ERROR
     kind = error_codes()[code]
     hint = body.get("hint")
     known: dict[str, Any] = {"hint": hint if isinstance(hint, str) else None}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from spdist.cluster.servers.app_directory import AppDirectory, Stamp, changes
 from spdist.cluster.servers.deployed import DeployOutcome
 from spdist.cluster.servers.own_leader import OwnLeader
-from spdist.errors import ClusterError, Code, SiddhiAppError, SpdistError
+from spdist.errors import ClusterError, ErrorKind, SiddhiAppError, SpdistError
 from spdist.planning.standalone import standalone_topology
 from spdist.planning.topology import Assignment
 
@@ -148,7 +148,7 @@ class AppFiles:
             there = self._is_there(name)
             if there and not replace:
                 hint = "use PUT to replace it, or undeploy it first"
-                raise ClusterError(f"an app {name} is deployed already", hint=hint, code=Code.CONFLICT)
+                raise ClusterError(f"an app {name} is deployed already", hint=hint, code=ErrorKind.CONFLICT)
             # Of what runs: the file may hold a text that is wrong.
             with self._lock:
                 runs = self._leader.running(name)

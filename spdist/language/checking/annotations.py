@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from spdist.errors import (
     AppValidationError,
-    Code,
     DuplicateDefinitionError,
+    ErrorKind,
     SiddhiSyntaxError,
     SiddhiTypeError,
     UndefinedAttributeError,
@@ -48,7 +48,7 @@ def check_app_annotations(names: Names, app: ast.SiddhiApp) -> ClockSetting:
                 DuplicateDefinitionError,
                 f"'@{annotation.name}' is written twice",
                 annotation.span,
-                code=Code.DUPLICATE_ANNOTATION,
+                code=ErrorKind.DUPLICATE_ANNOTATION,
             )
         seen.add(key)
         if key == "app:async":
@@ -159,7 +159,7 @@ def _check_once(names: Names, annotations: tuple[ast.Annotation, ...]) -> None:
             DuplicateDefinitionError,
             f"'@{repeated.name}' is written twice",
             repeated.span,
-            code=Code.DUPLICATE_ANNOTATION,
+            code=ErrorKind.DUPLICATE_ANNOTATION,
         )
 
 
@@ -171,7 +171,7 @@ def _check_table(names: Names, table: ast.TableDefinition, schema: Schema) -> No
             "'@PrimaryKey' is written twice",
             repeated.span,
             "It takes several names.",
-            code=Code.DUPLICATE_ANNOTATION,
+            code=ErrorKind.DUPLICATE_ANNOTATION,
         )
     for key in keys:
         if not key.elements:

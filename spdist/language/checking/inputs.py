@@ -8,7 +8,7 @@ from typing import Literal
 
 from spdist.errors import (
     AppValidationError,
-    Code,
+    ErrorKind,
     SiddhiAppError,
     SiddhiSyntaxError,
     SiddhiTypeError,
@@ -60,7 +60,7 @@ def _lookup(
     names: Names,
     stream: ast.StreamRef,
     alias: str | None = None,
-    unknown: Code | None = None,
+    unknown: ErrorKind | None = None,
 ) -> Source | None:
     schema = names.require(stream, unknown)
     if schema is None:
@@ -180,7 +180,7 @@ def _join(names: Names, join: ast.JoinInput) -> Scope | None:
 
 
 def _side(names: Names, side: ast.JoinSide) -> Source | None:
-    source = _lookup(names, side.input.stream, unknown=Code.UNDEFINED_SIDE)
+    source = _lookup(names, side.input.stream, unknown=ErrorKind.UNDEFINED_SIDE)
     if source is None:
         return None
     handled = _handled(names, side.input, source)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from spdist.errors import Code, SiddhiAppError, SiddhiTypeError, Span, UnsupportedFeatureError
+from spdist.errors import ErrorKind, SiddhiAppError, SiddhiTypeError, Span, UnsupportedFeatureError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedAggregation
@@ -83,7 +83,7 @@ class Names:
                 return known[stream.id]
         return None
 
-    def require(self, stream: ast.StreamRef, code: Code | None = None) -> Schema | None:
+    def require(self, stream: ast.StreamRef, code: ErrorKind | None = None) -> Schema | None:
         """Return the attributes of what `stream` names; reports where it is not defined, with this code."""
         schema = self.schema(stream)
         if schema is None and stream.id not in self.unknown:
@@ -143,7 +143,7 @@ class Names:
         span: Span | None,
         hint: str | None = None,
         *,
-        code: Code | None = None,
+        code: ErrorKind | None = None,
     ) -> None:
         """Report an error of class `kind`, with its first code where none is given."""
         self.report(kind(message, span=span, hint=hint, code=code))

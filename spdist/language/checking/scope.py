@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Literal
 
-from spdist.errors import AppValidationError, Code, SiddhiAppError, Span, UndefinedAttributeError, UndefinedNameError
+from spdist.errors import (
+    AppValidationError,
+    ErrorKind,
+    SiddhiAppError,
+    Span,
+    UndefinedAttributeError,
+    UndefinedNameError,
+)
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 
@@ -295,7 +302,7 @@ def undefined(
     name: str,
     span: Span | None,
     known: Iterable[str],
-    code: Code | None = None,
+    code: ErrorKind | None = None,
 ) -> UndefinedNameError:
     """Return the error for a name that is not known, with the most similar one that is, or how to define it."""
     names = sorted(set(known))

@@ -9,7 +9,14 @@ import re
 from collections.abc import Iterable
 
 from spdist.connectors.registry import connector, sink_types, source_types, why_missing
-from spdist.errors import AppValidationError, Code, DuplicateDefinitionError, SiddhiTypeError, Span, UndefinedNameError
+from spdist.errors import (
+    AppValidationError,
+    DuplicateDefinitionError,
+    ErrorKind,
+    SiddhiTypeError,
+    Span,
+    UndefinedNameError,
+)
 from spdist.language import ast
 from spdist.language.checking.names import Names
 from spdist.language.checking.scope import suggestion
@@ -58,7 +65,7 @@ def _refuse_unknown(
     hint = suggestion(name, tuple(known)) or f"It is one of {', '.join(near.values())}."
     if name.lower() in near:
         hint = f"Did you mean '{near[name.lower()]}'?"
-    names.refuse(UndefinedNameError, f"There is no {what}", span, why or hint, code=Code.UNKNOWN_EXTENSION)
+    names.refuse(UndefinedNameError, f"There is no {what}", span, why or hint, code=ErrorKind.UNKNOWN_EXTENSION)
 
 
 def _check_needed(
@@ -93,7 +100,7 @@ def _check_sink(names: Names, sink: ast.Annotation, schema: Schema) -> None:
             DuplicateDefinitionError,
             f"'@{repeated.name}' is written twice",
             repeated.span,
-            code=Code.DUPLICATE_ANNOTATION,
+            code=ErrorKind.DUPLICATE_ANNOTATION,
         )
     for distribution in distributions:
         _check_distribution(names, sink, distribution, schema)
@@ -183,7 +190,7 @@ def _check_mapping(names: Names, annotation: ast.Annotation) -> tuple[ast.Annota
             DuplicateDefinitionError,
             f"'@{repeated.name}' is written twice",
             repeated.span,
-            code=Code.DUPLICATE_ANNOTATION,
+            code=ErrorKind.DUPLICATE_ANNOTATION,
         )
     for mapping in mappings:
         kind = mapping.get("type")

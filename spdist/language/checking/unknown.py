@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import takewhile
 
-from spdist.errors import Code, Span, UndefinedNameError
+from spdist.errors import ErrorKind, Span, UndefinedNameError
 from spdist.language import foreign
 from spdist.language.catalog import Catalog
 
@@ -46,7 +46,7 @@ def unknown_extension(kind: str, id: str, span: Span | None, catalog: Catalog) -
     same = near is not None and near.rpartition(":")[2].lower() == id.lower()
     other = None if same else next((one for one, known in kinds.items() if id in known), None)
     hint = words.get(id.lower()) or (_FORMS[other].format(id=id) if other else near and f"Did you mean '{near}'?")
-    return UndefinedNameError(f"There is no {kind} '{id}'", span=span, hint=hint, code=Code.UNKNOWN_EXTENSION)
+    return UndefinedNameError(f"There is no {kind} '{id}'", span=span, hint=hint, code=ErrorKind.UNKNOWN_EXTENSION)
 
 
 def nearest_id(id: str, known: Iterable[str]) -> str | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from spdist.errors import Code, SiddhiTypeError, StateError, UndefinedNameError
+from spdist.errors import ErrorKind, SiddhiTypeError, StateError, UndefinedNameError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedAggregation
@@ -63,7 +63,7 @@ def _check_kept_here(definition: ast.AggregationDefinition) -> None:
         if (store.get("type") or "").lower() != "in-memory":
             hint = "Without '@store' an aggregation is kept in the state of its app."
             raise UndefinedNameError(
-                f"There is no store '{store.get('type')}'", span=store.span, hint=hint, code=Code.UNKNOWN_EXTENSION
+                f"There is no store '{store.get('type')}'", span=store.span, hint=hint, code=ErrorKind.UNKNOWN_EXTENSION
             )
 
 

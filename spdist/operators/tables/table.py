@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from spdist.errors import Code, UndefinedNameError
+from spdist.errors import ErrorKind, UndefinedNameError
 from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival, Row
@@ -268,7 +268,10 @@ def make_table(definition: ast.TableDefinition) -> Table:
     for store in ast.find_annotations(definition.annotations, "Store"):
         message = f"There is no store '{store.get('type') or store.get('ref')}'"
         raise UndefinedNameError(
-            message, span=store.span, hint="Without '@Store' a table is kept in memory.", code=Code.UNKNOWN_EXTENSION
+            message,
+            span=store.span,
+            hint="Without '@Store' a table is kept in memory.",
+            code=ErrorKind.UNKNOWN_EXTENSION,
         )
     key, indexed = (keyed_attributes(definition, annotation) for annotation in ("PrimaryKey", "Index"))
     return Table(definition.name, definition.schema, key, indexed)
