@@ -253,15 +253,9 @@ class Manager:
         def changed(state: ManagerState) -> ClusterError | None:
             now = state.deployments.running(name)
             if now is not None and not replace:
-                return ClusterError(
-                    f"an app {name} is deployed already",
-                    hint="use PUT to replace it, or undeploy it first",
-                    code=ErrorKind.CONFLICT,
-                )
+                return _conflict(f"an app {name} is deployed already", "use PUT to replace it, or undeploy it first")
             if now != before:
-                return ClusterError(
-                    f"app {name} was changed by another request meanwhile", hint="try again", code=ErrorKind.CONFLICT
-                )
+                return _conflict(f"app {name} was changed by another request meanwhile", "try again")
             return None
 
         request = DeployRequested(AppVersion(name, text, assignments=assignments), uuid.uuid4().hex, ends, CALLER.get())
@@ -418,3 +412,7 @@ def _open_store(config: Config, timing: ElectionTiming) -> CoordinationStore:
             hint="give both the same URL: deployments are only written while the leader's row says so",
         )
     return open_store(source, config.cluster.group_id, timing.round_ms)
+
+
+def _conflict(message: str, hint: str) -> ClusterError:
+    return ClusterError(message, hint=hint, code=ErrorKind.CONFLICT)
