@@ -229,23 +229,16 @@ class HostedApp(LocalApp):
             self.one_by_one(parts, around)
 
     def as_columns(self, parts: Mapping[str, StreamPart]) -> bool:
-        """Deliver events as columns where that is the same, to the program or to the only reader of their streams.
-
-        Tells whether it has: if not, nothing has changed.
-        """
-        last = max(int(part.times[-1]) for part in parts.values())
+        """Deliver events to the program, as columns; tells whether it has taken them: if not, nothing has changed."""
         program = self.programmed
         # The operators start the app, with its first event.
-        if program is not None and self._timers.next_due != BEFORE_ALL_TIME and program.begins():
-            taken = program.reads(parts) and program.takes_until(last) and program.take(parts)
-        else:
-            takers = {self._home.junction(stream).at_once() for stream in parts}
-            taker = takers.pop() if len(takers) == 1 else None
-            taken = taker is not None and not self._timers.is_due(last, taker.timer) and taker.take(parts)
-            self._saw(parts if taken else {})
-        if taken:
-            self._clock.now = max(self._clock.now, last)
-        return taken
+        if program is None or self._timers.next_due == BEFORE_ALL_TIME or not program.begins():
+            return False
+        last = max(int(part.times[-1]) for part in parts.values())
+        if not (program.reads(parts) and program.takes_until(last) and program.take(parts)):
+            return False
+        self._clock.now = max(self._clock.now, last)
+        return True
 
     def one_by_one(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
         """Deliver events one after the other; see `deliver_parts`."""

@@ -9,7 +9,7 @@ from spdist.operators.base import Arrival
 from spdist.operators.core.junction import ReceiveMany, ReceiveOne
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped
-from spdist.program.shape import Element, Shape, streams_of
+from spdist.program.shape import Shape, streams_of
 from spdist.program.timer_text import rank
 
 __all__ = ["CalledOperators"]
@@ -30,7 +30,7 @@ class CalledOperators:
     Raises
     ------
     NotTyped
-        A stream delivers to something else, or only to operators that are faster without a program.
+        A stream delivers to something else.
 
     State
     -----
@@ -44,19 +44,10 @@ class CalledOperators:
             elements = [element for element in shape.elements if stream in streams_of(element)]
             if len(elements) != count:
                 raise NotTyped(f"the stream {stream}, which others read")
-            self._not_at_once(stream, elements)
             receivers = home.junction(stream).first(count)
             for element, receiver in zip(elements, receivers, strict=True):
                 if isinstance(element, Called):
                     self._receivers[stream, id(element)] = receiver.one, receiver.many
-
-    def _not_at_once(self, stream: str, elements: Sequence[Element | Called]) -> None:
-        """Look that a stream is not only there for operators that take its events all at once, as columns."""
-        alone = elements[0] if len(elements) == 1 else None
-        if not isinstance(alone, Called) or alone.filters.get(stream) or self._home.is_fed(stream):
-            return
-        if self._home.junction(stream).at_once() is not None:
-            raise NotTyped(f"the stream {stream}, whose events operators take all at once")
 
     def receiver(self, element: Called, stream: str) -> tuple[ReceiveOne, ReceiveMany]:
         """Return what takes the events of a stream for an element: single ones, and chunks."""

@@ -9,13 +9,13 @@ Source: io.siddhi.core.stream.StreamJunction, described in our own words.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from spdist.errors import ClockJumpError, FeedbackError, SpdistError
 from spdist.mapping.bounds import shown
-from spdist.operators.base import Arrival, Row, Timer, VirtualClock
+from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.core.faults import error_text
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "Receiver",
     "Straight",
     "StreamPart",
-    "TakesParts",
     "guarded",
 ]
 
@@ -73,22 +72,6 @@ class StreamPart:
     stamps: Any = None
 
 
-class TakesParts(Protocol):
-    """What takes events of one or several streams at once."""
-
-    @property
-    def timer(self) -> Timer | None:
-        """The timer that it sets for events that come one by one, and does without where it takes them at once."""
-        ...
-
-    def take(self, parts: Mapping[str, StreamPart]) -> bool:
-        """Take events, by stream, given that no other timer is due before the last of them.
-
-        Tells whether it has: if not, nothing has changed but its own form.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Drive:
     """What a loop over events needs of the app and of the stream.
@@ -129,8 +112,6 @@ class Receiver:
         Takes chunks faster than `many` does; of a receiver that only gathers what comes, and cannot fail.
     pick : Pick, optional
         Takes many chunks at once; of a receiver that only gathers what comes and looks at no timestamps.
-    at_once : TakesParts, optional
-        Takes many events of this and of other streams at once.
     """
 
     one: ReceiveOne
@@ -138,7 +119,6 @@ class Receiver:
     loop: LoopMaker | None = None
     gather: Gather | None = None
     pick: Pick | None = None
-    at_once: TakesParts | None = None
 
 
 class ObserverFailed(BaseException):
@@ -341,10 +321,6 @@ class Junction:
     def picker(self) -> Pick | None:
         """Return what takes many chunks at once, where the only one who gets the events does; else None."""
         return None if (only := self._only) is None else only.pick
-
-    def at_once(self) -> TakesParts | None:
-        """Return what takes many events of this stream and of others at once, where the only receiver does."""
-        return None if (only := self._only) is None else only.at_once
 
     def gather(self, timestamp: int, rows: list[Row]) -> None:
         """Deliver the events of one chunk that all have the same timestamp."""
