@@ -14,7 +14,6 @@ from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from spdist.connectors.kafka.writer import KafkaWriter
@@ -22,11 +21,14 @@ from spdist.engine.shards.shards import ShardSettings
 from spdist.engine.shards.state import StateStore
 from spdist.engine.spark import tasks
 from spdist.engine.spark.query import KafkaInput, QuerySettings
+from spdist.engine.spark.source import LogReader
 from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import AssignedInput
+from spdist.transports.kafka.fetching import KafkaFetcher
 from spdist.transports.kafka.options import KafkaSettings
 from spdist.transports.log import LogTransport
+from tests.transports.kafka_batches import batch
 
 ROOT = Path(__file__).parents[2]
 APP = """
@@ -78,20 +80,17 @@ def listed() -> set[str]:
     return found
 
 
-def messages(topic: str, start: int) -> Any:
-    """A batch as Spark's connector reads it."""
+def messages(start: int) -> bytes:
+    """Messages as a broker sends them."""
     numbers = range(start, start + COUNT)
     events = [{"symbol": f"S{n % 10}", "price": n / 7 + 1} for n in numbers]
-    return pa.record_batch(
-        {
-            "topic": pa.array([topic] * COUNT),
-            "partition": pa.array([0] * COUNT, pa.int32()),
-            "offset": pa.array(numbers, pa.int64()),
-            "value": pa.array([json.dumps({"event": one}).encode() for one in events], pa.binary()),
-            "sent": pa.array([1000 + n for n in numbers], pa.int64()),
-            "batch_time": pa.array([1000 + start + COUNT] * COUNT, pa.int64()),
-        }
-    )
+    values = [json.dumps({"event": one}).encode() for one in events]
+    return batch(start, [(1000 + n, None, value, []) for n, value in zip(numbers, values, strict=True)])
+
+
+async def asked(_fetcher: KafkaFetcher, _place: object, offset: int) -> tuple[bytes, list[tuple[int, int]]]:
+    """What a broker answers."""
+    return messages(offset), []
 
 
 def settings(place: Path) -> QuerySettings:
@@ -115,6 +114,7 @@ def traced(query: QuerySettings, monkeypatch: pytest.MonkeyPatch, starts: Sequen
     """The modules of which something runs in the batches behind the first one."""
     seen: set[str] = set()
     (topic,) = query.kafka
+    reader = LogReader(query.source(), LogTransport(Path(query.topics)))
     watching = threading.Event()
 
     def watch(frame: FrameType, event: str, _argument: object) -> None:
@@ -127,7 +127,8 @@ def traced(query: QuerySettings, monkeypatch: pytest.MonkeyPatch, starts: Sequen
     try:
         for number, start in enumerate(starts):
             monkeypatch.setattr(tasks, "_task", lambda n=number: SimpleNamespace(getLocalProperty=lambda _: str(n)))
-            list(tasks.run_batch(query, iter([messages(topic, start)])))
+            offsets = ({"kafka": {topic: {"0": at}}, "topics": {}, "tick": 1000 + at} for at in (start, start + COUNT))
+            list(tasks.run_batch(query, reader.readBetweenOffsets(*offsets)))
             watching.set()
     finally:
         sys.setprofile(before)
@@ -144,6 +145,7 @@ def test_what_runs_for_an_event_is_listed(tmp_path: Path, monkeypatch: pytest.Mo
         return producer
 
     monkeypatch.setattr(KafkaWriter, "_connected", connected)
+    monkeypatch.setattr(KafkaFetcher, "_asked", asked)
     query = settings(tmp_path)
     try:
         ran = {one for one in traced(query, monkeypatch, (0, COUNT, 2 * COUNT)) if one.startswith(ROOMS)}

@@ -6,19 +6,14 @@ import struct
 from typing import Any
 
 import pytest
-from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
-from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spdist.errors import TransportError
 from spdist.transports.kafka import record_batches
 from spdist.transports.kafka.record_batches import FetchedMessages, following_offset, messages_of
-
-#: Time, key, value and headers.
-Message = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
-CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+from tests.transports.kafka_batches import CODECS, Message, batch, plain, signed
 
 
 @pytest.fixture(params=["one by one", "compiled"], autouse=True)
@@ -30,30 +25,6 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         assert kernels.module is not None
     monkeypatch.setattr(record_batches, "_KERNELS", kernels)
     return str(request.param)
-
-
-def batch(
-    base: int, messages: list[Message], codec: str = "none", producer: int = -1, attributes: int = 0, time: int = -1
-) -> bytes:
-    """A record batch as a broker stores it: from an offset on."""
-    builder = _DefaultRecordBatchBuilderPy(2, CODECS[codec], bool(attributes & 0x10), producer, 0, 0, 1 << 30)
-    for number, (sent, key, value, headers) in enumerate(messages):
-        builder.append(number, sent, key, value, headers)
-    made = bytearray(builder.build())
-    struct.pack_into(">q", made, 0, base)
-    struct.pack_into(">h", made, 21, struct.unpack_from(">h", made, 21)[0] | attributes)
-    if time >= 0:
-        struct.pack_into(">q", made, 35, time)
-    return signed(made)
-
-
-def signed(made: bytearray) -> bytes:
-    struct.pack_into(">I", made, 17, crc32c(bytes(made[21:])))
-    return bytes(made)
-
-
-def plain(*values: bytes, at: int = 1000) -> list[Message]:
-    return [(at + number, None, value, []) for number, value in enumerate(values)]
 
 
 def rows(found: FetchedMessages) -> list[tuple[int, int, bytes]]:
