@@ -62,7 +62,6 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/mapping/",
         "spdist/frames/",
         "spdist/operators/aggregations/columns.py",
-        "spdist/operators/aggregations/runs.py",
         "spdist/operators/core/group_keys.py",
         "spdist/operators/windows/sliding_columns.py",
         "spdist/program/",
@@ -75,10 +74,12 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/engine/island/runs.py",
         "spdist/connectors/kafka/records.py",
         "spdist/transports/events.py",
+        "spdist/transports/kafka/batch_kernels.py",
+        "spdist/transports/kafka/record_batches.py",
         "spdist/transports/payloads/payload.py",
     ),
     # What is forked finds it loaded.
-    "numba": ("spdist/engine/spark/forks.py", "spdist/program/"),
+    "numba": ("spdist/engine/spark/forks.py", "spdist/program/", "spdist/transports/kafka/batch_kernels.py"),
     "llvmlite": ("spdist/program/",),
     "pyarrow": (
         "spdist/connectors/kafka/records.py",
@@ -124,8 +125,17 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/panels/",
         "spdist/cluster/clients/client.py",
     ),
-    "kafka": ("spdist/transports/kafka/transport.py", "spdist/connectors/kafka/link.py"),
-    "aiokafka": ("spdist/connectors/kafka/writer.py",),
+    "kafka": (
+        "spdist/transports/kafka/extents.py",
+        "spdist/transports/kafka/transport.py",
+        "spdist/connectors/kafka/link.py",
+    ),
+    "aiokafka": (
+        "spdist/connectors/kafka/writer.py",
+        "spdist/transports/kafka/fetching.py",
+        "spdist/transports/kafka/record_batches.py",
+    ),
+    "crc32c": ("spdist/transports/kafka/record_batches.py",),
     "prometheus_client": ("spdist/cluster/exposition.py",),
     "cryptography": ("spdist/cluster/security/authority.py", "spdist/config/key_stores.py"),
     "kazoo": ("spdist/transports/kafka/zookeeper.py",),
@@ -284,7 +294,7 @@ KNOWN_TWICE = {
     # what those implement who write connectors
     *("Sink", "Source"),
     # operators and programs
-    *("Bound", "Condition", "Held", "Site", "Table", "_Writer"),
+    *("Bound", "Condition", "Site", "Table", "_Writer"),
 }
 
 

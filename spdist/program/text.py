@@ -358,19 +358,12 @@ class Writer:
             f"        {first} += 1",
             "        continue",
             *indent(finds(self.arrays, f"p{keyed.number}", f"keys {keyed.number}", [word(first)], key)),
-            *indent(self._new_key(keyed, key)),
+            *indent(_new_key(self, keyed, key)),
             f"    {end} = {first} + 1",
             f"    while {end} < {block.end} and ({nulls}[{end}] != 0 or {word(end)} == {word(first)}):",
             f"        {end} += 1",
             *indent(lines),
             f"    {first} = {end}",
-        ]
-
-    def _new_key(self, keyed: Keyed, key: str) -> list[str]:
-        """Return what begins with the first event of a key."""
-        queries = [QueryText(read, keyed) for read in keyed.queries]
-        return [
-            line for query in queries for line in (*begins_ticking(self, query, key), *begins_waiting(self, query, key))
         ]
 
     def _computed_partition(self, keyed: Keyed, block: Block) -> list[str]:
@@ -380,7 +373,15 @@ class Writer:
         for query in keyed.queries:
             if block.stream in query.streams:
                 lines += self._query(query, keyed, keys.run, keys.key)
-        return keys.lines(self._new_key(keyed, keys.key), lines)
+        return keys.lines(_new_key(self, keyed, keys.key), lines)
+
+
+def _new_key(whole: Writer, keyed: Keyed, key: str) -> list[str]:
+    """Return what begins with the first event of a key."""
+    queries = [QueryText(read, keyed) for read in keyed.queries]
+    return [
+        line for query in queries for line in (*begins_ticking(whole, query, key), *begins_waiting(whole, query, key))
+    ]
 
 
 def _count(whole: Writer, query: QueryText, block: Block) -> None:
@@ -446,6 +447,7 @@ def _module(
     timed = "timers_until" in arrays.declared
     lines = [
         "from spdist.program.machine.arithmetic import *",
+        "from spdist.program.machine.cell_kernels import *",
         "from spdist.program.machine.days import *",
         "from spdist.program.machine.kernels import *",
         "from spdist.program.machine.sorting import *",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
@@ -14,10 +13,11 @@ from spdist.errors import TransportError, TransportUnavailableError
 from spdist.services.kafka import KafkaBroker
 from spdist.services.process import free_port
 from spdist.transports.kafka import fetching
+from spdist.transports.kafka.extents import KafkaExtents
 from spdist.transports.kafka.fetching import KafkaFetcher
 from spdist.transports.kafka.options import KafkaSettings
-from spdist.transports.kafka.transport import KafkaTransport
 
+Eventually = Callable[..., object]
 _NUMBERS = count()
 
 
@@ -78,7 +78,7 @@ def test_more_than_a_broker_sends_at_a_time(
 
 
 def test_what_was_aborted_is_left_out_and_the_end_is_where_nothing_is_open(
-    kafka_broker: KafkaBroker, topic: str, fetcher: KafkaFetcher
+    kafka_broker: KafkaBroker, topic: str, fetcher: KafkaFetcher, eventually: Eventually
 ) -> None:
     producer = KafkaProducer(bootstrap_servers=kafka_broker.url, transactional_id=f"{topic}-t")
     producer.init_transactions()
@@ -88,12 +88,9 @@ def test_what_was_aborted_is_left_out_and_the_end_is_where_nothing_is_open(
         (producer.commit_transaction if commits else producer.abort_transaction)()
     producer.begin_transaction()
     producer.send(topic, b"open", partition=0).get(20)
-    transport = KafkaTransport(KafkaSettings(kafka_broker.url))
-    deadline = time.monotonic() + 20
-    while (end := transport.ends([(topic, 0)])[topic, 0]) < 6 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert end == 6
-    assert [value for *_, value in read(fetcher, topic, 0, end)] == [b"one", b"two"]
+    transport = KafkaExtents(KafkaSettings(kafka_broker.url))
+    eventually(lambda: transport.ends([(topic, 0)])[topic, 0] == 6, "the last commit is there")
+    assert [value for *_, value in read(fetcher, topic, 0, 6)] == [b"one", b"two"]
     producer.abort_transaction()
     producer.close()
     transport.close()
@@ -106,7 +103,7 @@ def test_what_was_deleted_is_told_but_to_the_first_reader(
     admin = KafkaAdminClient(bootstrap_servers=kafka_broker.url)
     admin.delete_records({TopicPartition(topic, 0): 4})
     admin.close()
-    transport = KafkaTransport(KafkaSettings(kafka_broker.url))
+    transport = KafkaExtents(KafkaSettings(kafka_broker.url))
     assert transport.extents([(topic, 0), (topic, 1)]) == {(topic, 0): (4, 9), (topic, 1): (0, 0)}
     transport.close()
     assert [offset for offset, *_ in read(fetcher, topic, 0, 6)] == [4, 5]
@@ -121,11 +118,11 @@ def test_brokers_that_do_not_answer_are_waited_for_and_told_of() -> None:
         read(fetcher, "t", 0, 1)
     fetcher.close()
     with pytest.raises(TransportUnavailableError, match="does not answer while reading"):
-        KafkaTransport(KafkaSettings(f"127.0.0.1:{port}", patience_ms=600)).ends([("t", 0)])
+        KafkaExtents(KafkaSettings(f"127.0.0.1:{port}", patience_ms=600)).ends([("t", 0)])
 
 
 def test_a_topic_that_is_gone_is_told(kafka_broker: KafkaBroker) -> None:
-    transport = KafkaTransport(KafkaSettings(kafka_broker.url, patience_ms=5_000))
+    transport = KafkaExtents(KafkaSettings(kafka_broker.url, patience_ms=5_000))
     with pytest.raises(TransportError, match="never-made"):
         transport.ends([("never-made", 0)])
     transport.close()

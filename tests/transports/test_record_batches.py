@@ -19,7 +19,7 @@ from tests.transports.kafka_batches import CODECS, Message, batch, plain, signed
 @pytest.fixture(params=["one by one", "compiled"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How messages are read."""
-    kernels = record_batches._Kernels()
+    kernels = record_batches._Compiled()
     if request.param == "compiled":
         kernels.load()
         assert kernels.module is not None

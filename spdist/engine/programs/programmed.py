@@ -109,13 +109,10 @@ class Programmed:
 
     def _written_for(self, shape: Shape) -> Program:
         self._shape = shape
-        waits = [query.shortest_wait for query in shape.queries if isinstance(query, Matched)]
-        self._farthest = min((wait * MOST_PARTIALS for wait in waits if wait is not None), default=ALWAYS)
+        self._farthest = _farthest(shape)
         self._behind = _behind(shape, self._home, self._elements)
         if shape.is_mixed:
-            read = {stream for element in shape.elements for stream in streams_of(element)}
-            reading = {stream: self._elements.reading(stream) for stream in read if stream in self._home.junctions}
-            self._operators = CalledOperators(self._home, shape, reading)
+            self._operators = CalledOperators(self._home, shape, _reading(shape, self._home, self._elements))
         return written(shape, tuple(self._behind))
 
     @property
@@ -257,10 +254,8 @@ class Programmed:
         shape = self._shape
         typed = dict.fromkeys(stream for element in shape.looped for stream in streams_of(element))
         for stream in {**typed, **dict.fromkeys(shape.sources)}:
-            own = self._elements.reading(stream)
-            if not own:
-                continue  # an inner stream
-            self._undo.append(self._home.junction(stream).divert(0, own, self._receiver(stream)))
+            if own := self._elements.reading(stream):  # else an inner stream
+                self._undo.append(self._home.junction(stream).divert(0, own, self._receiver(stream)))
         for stream in self._behind if shape.is_mixed else ():
             junction = self._home.junction(stream)
             begin = 1 if stream in typed else self._elements.reading(stream)
@@ -348,6 +343,18 @@ class Programmed:
     def texts(self) -> int:
         """How many texts the program knows."""
         return 0 if self._running is None else len(self._running.texts)
+
+
+def _farthest(shape: Shape) -> int:
+    """Return how far the clock may go in one step, ms: patterns wake up for each wait on the way."""
+    waits = [query.shortest_wait for query in shape.queries if isinstance(query, Matched)]
+    return min((wait * MOST_PARTIALS for wait in waits if wait is not None), default=ALWAYS)
+
+
+def _reading(shape: Shape, home: Home, elements: AppElements) -> dict[str, int]:
+    """Return how many elements of the app read each of its streams."""
+    read = {stream for element in shape.elements for stream in streams_of(element)}
+    return {stream: elements.reading(stream) for stream in read if stream in home.junctions}
 
 
 def _behind(shape: Shape, home: Home, elements: AppElements) -> dict[str, list[Receiver]]:

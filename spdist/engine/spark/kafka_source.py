@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from spdist.engine.shards.state import Positions
 from spdist.errors import TransportError, TransportUnavailableError
+from spdist.transports.kafka.extents import KafkaExtents
 from spdist.transports.kafka.options import KafkaSettings
-from spdist.transports.kafka.transport import KafkaTransport
 
 if TYPE_CHECKING:
     from spdist.transports.kafka.fetching import KafkaFetcher
@@ -74,8 +74,8 @@ class KafkaInput:
         return max(4, most_events // _PACKED) if self.packed else most_events
 
 
-class Asked(Protocol):
-    """Who knows where partitions begin and end; see `KafkaTransport`."""
+class Brokers(Protocol):
+    """Who knows where partitions begin and end; see `KafkaExtents`."""
 
     def extents(self, places: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]: ...
 
@@ -103,7 +103,7 @@ class KafkaPlan:
         The partitions to read, and where to begin.
     most_events : int
         Bound of events in a batch.
-    asked : mapping of str to Asked, optional
+    asked : mapping of str to Brokers, optional
         By servers and properties who is asked.
 
     State
@@ -114,7 +114,7 @@ class KafkaPlan:
     inputs: Mapping[str, KafkaInput]
     start: Positions
     most_events: int
-    asked: dict[str, Asked] = field(default_factory=dict)
+    asked: dict[str, Brokers] = field(default_factory=dict)
     _away_since: float | None = None
 
     @classmethod
@@ -186,7 +186,7 @@ class KafkaPlan:
             asked = self.asked.get(cluster)
             if asked is None:
                 settings = self.inputs[places[0][0]].settings
-                asked = self.asked[cluster] = KafkaTransport(replace(settings, patience_ms=_ASK_MS))
+                asked = self.asked[cluster] = KafkaExtents(replace(settings, patience_ms=_ASK_MS))
             names = {place: (self.inputs[place[0]].name, int(place[1])) for place in places}
             new = [name for (topic, number), name in names.items() if not starts[topic][number]]
             begins = {name: begin for name, (begin, _) in asked.extents(new).items()} if new else {}

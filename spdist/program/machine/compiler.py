@@ -37,7 +37,7 @@ _FOLDER = "SPDIST_PROGRAM_CACHE"
 _AFTER = "SPDIST_COMPILE_AFTER"
 _EVENTS = 20_000
 #: The modules that machine code depends on, next to the text: what it calls, and this one.
-_USED = ("arithmetic", "calls", "compiler", "days", "kernels", "shared", "sorting")
+_USED = ("arithmetic", "calls", "cell_kernels", "compiler", "days", "kernels", "shared", "sorting")
 
 
 def compile_after() -> int | None:

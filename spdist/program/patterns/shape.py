@@ -13,8 +13,8 @@ from spdist.language.types import Type
 from spdist.operators.expressions.finding import INDEXABLE, conjuncts
 from spdist.operators.patterns.absence import AbsentLogicalState, AbsentState
 from spdist.operators.patterns.groups import CountState, LogicalState
-from spdist.operators.patterns.pattern import PatternStates, pattern_states
 from spdist.operators.patterns.states import State
+from spdist.operators.patterns.structure import PatternStates, pattern_states
 from spdist.program.expressions import NotTyped
 
 __all__ = ["Bound", "Key", "Matched", "Step", "matched"]

@@ -208,7 +208,7 @@ class GroupWriter:
         """Return what stands before the events of a chunk."""
         if not self.forgetting:
             return []
-        return [f"late = {self._waiting}[0]" if self._stays else "late = 0"]
+        return [f"late = {self.prefix}_waiting[0]" if self._stays else "late = 0"]
 
     def forgets(self) -> list[str]:
         """Return what forgets groups that have gone with their last event.
@@ -219,43 +219,27 @@ class GroupWriter:
         if not self.forgetting:
             return []
         if not self._stays:
-            return [*self._released("late", []), "late = 0"]
-        many = [*self._released("late", [f"{self.prefix}_waits[gone] = 0"]), "late = 0"]
-        self.query.forgets = [
-            *self._released(f"{self._waiting}[0]", [f"{self.prefix}_waits[gone] = 0"]),
-            f"{self._waiting}[0] = 0",
-        ]
-        return [f"if late > {MOST_WAITING}:", *indent(many), f"{self._waiting}[0] = late"]
+            return _released(self, "late")
+        waiting = f"{self.arrays.declare(f'{self.prefix}_waiting', NUMBER, '1')}[0]"
+        self.query.forgets = [f"late = {waiting}", *_released(self, "late"), f"{waiting} = late"]
+        return [f"if late > {MOST_WAITING}:", *indent(_released(self, "late")), f"{waiting} = late"]
 
     @property
     def _stays(self) -> bool:
         """Whether groups wait over the end of the chunk to be forgotten."""
         return f"{self.prefix}_waits" in self.arrays.declared
 
-    @property
-    def _waiting(self) -> str:
-        """Name of the array with the number of groups that wait."""
-        return self.arrays.declare(f"{self.prefix}_waiting", NUMBER, "1")
-
-    def _released(self, count: str, done: list[str]) -> list[str]:
-        """Return what forgets so many groups, those of them that have no event still."""
-        return [
-            f"for waiting in range({count}):",
-            f"    gone = {self.prefix}_late[waiting]",
-            *indent(done),
-            f"    if {self.forgetting}:",
-            f"        release({self._table}, gone, {self._width})",
-        ]
-
     # Groups and aggregators.
 
     @property
-    def _width(self) -> int:
+    def width(self) -> int:
+        """How many words the key of a group has."""
         return len(self.query.grouped) + 1 + (self.query.keyed is not None)
 
     @property
-    def _table(self) -> str:
-        return self.arrays.table(f"{self.prefix}_k", self._width, self.room)
+    def table(self) -> str:
+        """Names of the arrays by which groups are found."""
+        return self.arrays.table(f"{self.prefix}_k", self.width, self.room)
 
     def _aggregators(self) -> list[tuple[ast.FunctionCall, Aggregate]]:
         """Return the aggregators, in the order of the text."""
@@ -384,3 +368,16 @@ def _eager(expression: ast.Expression) -> bool:
         case ast.Not() | ast.IsNull():
             return _eager(expression.operand)
     return True
+
+
+def _released(groups: GroupWriter, count: str) -> list[str]:
+    """Return what forgets so many groups, those of them that have no event still; then there are none."""
+    waits = f"{groups.prefix}_waits"
+    return [
+        f"for waiting in range({count}):",
+        f"    gone = {groups.prefix}_late[waiting]",
+        *([f"    {waits}[gone] = 0"] if waits in groups.arrays.declared else []),
+        f"    if {groups.forgetting}:",
+        f"        release({groups.table}, gone, {groups.width})",
+        f"{count} = 0",
+    ]

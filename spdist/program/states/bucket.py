@@ -141,24 +141,18 @@ class LoopBuckets:
         words = [] if not self._adds.first else [numpy.array(starts, numpy.int64)]
         bits = numpy.zeros(len(keys), numpy.int64)
         for bit, (type, values) in enumerate(zip(types, parts, strict=True)):
-            word, nulls = self._values(map(real_key, values) if type in _REALS else values, type)
+            word, nulls = _values(self._running, map(real_key, values) if type in _REALS else values, type)
             words.append(word)
             if type is not Type.STRING:
                 bits += nulls << bit
         return numpy.stack([*words, bits][: self._adds.width], axis=1)
-
-    def _values(self, values: Iterable[Any], type: Type) -> tuple[Any, Any]:
-        """Return values as words, and which are null."""
-        column = pa.array(list(values), ARROW[type])
-        nulls = column.is_null().to_numpy(zero_copy_only=False).astype(numpy.int64)
-        return words_of(self._running.numbers(column, type), nulls, type), nulls
 
     def _fill_pairs(self, table: str, sets: Sequence[set[Any]], type: Type) -> None:
         pairs = [(group, value) for group, values in enumerate(sets) for value in values]
         if not pairs:
             return
         groups, values = zip(*pairs, strict=True)
-        words, nulls = self._values(map(real_key, values) if type in _REALS else values, type)
+        words, nulls = _values(self._running, map(real_key, values) if type in _REALS else values, type)
         self._running.reserve(f"pairs {self._adds.name}", len(pairs))
         key_numbers(self._running, table, numpy.stack([numpy.array(groups), words, nulls], axis=1))
 
@@ -261,7 +255,9 @@ class LoopBuckets:
         known, count = len(self._numbers), int(running.arrays[f"{table}_meta"][0])
         if count > known:
             new = running.arrays[f"{table}_keys"][known * own : count * own].reshape(-1, own)
-            self._numbers = numpy.concatenate([self._numbers, self._numbered.add(self._keys_of(new))])
+            self._numbers = numpy.concatenate(
+                [self._numbers, self._numbered.add(_keys_of(self._running, self._adds, new))]
+            )
         return self._numbers[found]
 
     def texts_changed(self) -> None:
@@ -319,29 +315,8 @@ class LoopBuckets:
         if not self._adds.plan.group_types:
             return [()] * count
         width = self._adds.width
-        return self._keys_of(self._array("k_keys")[: count * width].reshape(count, width)[:, self._adds.first :])
-
-    def _keys_of(self, words: Any) -> list[Any]:
-        parts = []
-        for bit, type in enumerate(self._adds.plan.group_types):
-            nulls = numpy.zeros(len(words)) if type is Type.STRING else (words[:, -1] >> bit) & 1
-            parts.append(self._parts(words[:, bit], nulls, type))
-        return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
-
-    def _parts(self, words: Any, nulls: Any, type: Type) -> list[Any]:
-        """Return words as parts of the keys of groups, or as members of sets."""
-        if type in _REALS:
-            return list(map(text_of, self._plain(real_values(words), nulls, type)))
-        return self._plain(words, nulls, type)
-
-    def _plain(self, values: Any, nulls: Any, type: Type) -> list[Any]:
-        if type is Type.STRING:
-            found: list[Any] = self._running.texts.texts(values).to_pylist()
-        else:
-            found = (values != 0 if type is Type.BOOL else values).tolist()
-        if nulls.any():
-            found = [None if null else value for value, null in zip(found, nulls.tolist(), strict=True)]
-        return found
+        words = self._array("k_keys")[: count * width].reshape(count, width)
+        return _keys_of(self._running, self._adds, words[:, self._adds.first :])
 
     def _slots(self, count: int) -> list[list[Any]]:
         """Return the slots of the first groups, so many."""
@@ -352,16 +327,50 @@ class LoopBuckets:
                 columns.append(self._sets(self._adds.sets[n], type))
             else:
                 nulls = none if slot.kind == "count" else self._array(f"s{n}_n")[:count]
-                columns.append(self._plain(self._array(f"s{n}")[:count], nulls, type))
+                columns.append(_plain(self._running, self._array(f"s{n}")[:count], nulls, type))
         return list(map(list, zip(*columns, strict=True))) if columns else [[] for _ in range(count)]
 
     def _sets(self, table: str, type: Type) -> list[set[Any]]:
         made: list[set[Any]] = [set() for _ in range(self.groups)]
         count = int(self._running.arrays[f"{table}_meta"][0])
         words = self._running.arrays[f"{table}_keys"][: count * 3].reshape(count, 3)
-        for group, member in zip(words[:, 0].tolist(), self._parts(words[:, 1], words[:, 2], type), strict=True):
+        for group, member in zip(
+            words[:, 0].tolist(), _parts(self._running, words[:, 1], words[:, 2], type), strict=True
+        ):
             made[group].add(member)
         return made
+
+
+def _values(running: Running, values: Iterable[Any], type: Type) -> tuple[Any, Any]:
+    """Return values as words, and which are null."""
+    column = pa.array(list(values), ARROW[type])
+    nulls = column.is_null().to_numpy(zero_copy_only=False).astype(numpy.int64)
+    return words_of(running.numbers(column, type), nulls, type), nulls
+
+
+def _keys_of(running: Running, adds: Bucketed, words: Any) -> list[Any]:
+    parts = []
+    for bit, type in enumerate(adds.plan.group_types):
+        nulls = numpy.zeros(len(words)) if type is Type.STRING else (words[:, -1] >> bit) & 1
+        parts.append(_parts(running, words[:, bit], nulls, type))
+    return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
+
+
+def _parts(running: Running, words: Any, nulls: Any, type: Type) -> list[Any]:
+    """Return words as parts of the keys of groups, or as members of sets."""
+    if type in _REALS:
+        return list(map(text_of, _plain(running, real_values(words), nulls, type)))
+    return _plain(running, words, nulls, type)
+
+
+def _plain(running: Running, values: Any, nulls: Any, type: Type) -> list[Any]:
+    if type is Type.STRING:
+        found: list[Any] = running.texts.texts(values).to_pylist()
+    else:
+        found = (values != 0 if type is Type.BOOL else values).tolist()
+    if nulls.any():
+        found = [None if null else value for value, null in zip(found, nulls.tolist(), strict=True)]
+    return found
 
 
 def text_places(running: Running, adds: Bucketed) -> Iterable[tuple[Any, Any]]:

@@ -1,4 +1,4 @@
-"""Partial matches of a program as those of the operators, and back: timestamps, events, and values that are read.
+"""PlacedMatch matches of a program as those of the operators, and back: timestamps, events, and values that are read.
 
 Of an event only the attributes are there that are still read, and of a counted element only the events that are; the
 timestamp of an event behind the first one is that of the latest.
@@ -18,13 +18,13 @@ from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched
 from spdist.program.running.running import Running
 
-__all__ = ["Partial", "load_nodes", "stored_rows"]
+__all__ = ["PlacedMatch", "load_nodes", "stored_rows"]
 
 #: Of an event: its timestamp and its row.
 _Slot = tuple[int, tuple[Any, ...]]
 
 
-class Partial:
+class PlacedMatch:
     """A partial match: the key's number, at how many places it waits, and its events; of a counted element a list."""
 
     __slots__ = ("expired", "number", "places", "slots", "timestamp")
@@ -45,7 +45,7 @@ class Partial:
         return found
 
 
-def load_nodes(running: Running, query: QueryText, pattern: Matched, found: Sequence[Partial]) -> None:
+def load_nodes(running: Running, query: QueryText, pattern: Matched, found: Sequence[PlacedMatch]) -> None:
     """Let partial matches be the nodes of a pattern, from number 0 on."""
     prefix, total = query.name, len(found)
     running.reserve(f"nodes {prefix}", total)

@@ -15,7 +15,7 @@ import numpy
 from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched, Step
 from spdist.program.running.running import Running
-from spdist.program.states.partials import Partial, load_nodes, stored_rows
+from spdist.program.states.partials import PlacedMatch, load_nodes, stored_rows
 from spdist.program.states.pattern_cells import fresh_cells, load_cells, stored_cells
 from spdist.program.states.window import load_dues, stored_dues
 
@@ -48,7 +48,7 @@ def load_pattern(running: Running, query: QueryText, states: Sequence[tuple[int,
     if pattern.states is not None:
         load_cells(running, query, states)
         return
-    found: list[Partial] = []
+    found: list[PlacedMatch] = []
     linked: list[tuple[int, int, bool]] = []
     for number, ((lists, rows), places) in states:
         waiting, arrived, flags = places[0]
@@ -72,7 +72,7 @@ def load_pattern(running: Running, query: QueryText, states: Sequence[tuple[int,
                 for place in those:
                     if place not in nodes:
                         nodes[place] = len(found)
-                        found.append(Partial(number, lists, *rows[place]))
+                        found.append(PlacedMatch(number, lists, *rows[place]))
                     found[nodes[place]].places += 1
                     linked.append((nodes[place], n, waits))
     if found:
@@ -81,7 +81,9 @@ def load_pattern(running: Running, query: QueryText, states: Sequence[tuple[int,
             _link(running, query, pattern, node, found[node], n, waits)
 
 
-def _link(running: Running, query: QueryText, pattern: Matched, node: int, one: Partial, n: int, waits: bool) -> None:
+def _link(
+    running: Running, query: QueryText, pattern: Matched, node: int, one: PlacedMatch, n: int, waits: bool
+) -> None:
     """Put a node into the lists of an element where it belongs."""
     prefix, arrays, kernels = query.name, running.arrays, running.compiled.kernels
     number = n if pattern.shares else ""

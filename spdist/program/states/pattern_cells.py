@@ -17,7 +17,7 @@ from spdist.operators.patterns.states import State
 from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched
 from spdist.program.running.running import Running
-from spdist.program.states.partials import Partial, load_nodes, stored_rows
+from spdist.program.states.partials import PlacedMatch, load_nodes, stored_rows
 from spdist.program.states.window import load_dues, stored_dues
 
 __all__ = ["fresh_cells", "load_cells", "stored_cells"]
@@ -57,7 +57,7 @@ def load_cells(running: Running, query: QueryText, states: Sequence[tuple[int, A
     """Take over the partial matches: of each key of the partition, by number; or of the app, of number 0."""
     pattern = query.read
     assert isinstance(pattern, Matched)
-    absences, found = [pattern.steps[n].slot for n in pattern.absences], list[Partial]()
+    absences, found = [pattern.steps[n].slot for n in pattern.absences], list[PlacedMatch]()
     linked: list[tuple[str, str, int, int]] = []
     for number, ((lists, rows), places) in states:
         if f"{query.name}_ready" in running.arrays:
@@ -73,7 +73,7 @@ def load_cells(running: Running, query: QueryText, states: Sequence[tuple[int, A
                 for one in those:
                     if one not in nodes:
                         nodes[one] = len(found)
-                        found.append(Partial(number, lists, *rows[one]))
+                        found.append(PlacedMatch(number, lists, *rows[one]))
                     found[nodes[one]].places += 1
                     linked.append((f"{query.name}_{first}{n}", f"{query.name}_{last}{n}", number, nodes[one]))
     if not found:

@@ -80,7 +80,7 @@ class SessionWriter(WindowWriter):
             hashed, size, capacity = f"{prefix}_hash[{place}]", f"{prefix}_keys[{self._key}]", self._capacity
             found += [
                 f"if {hashed} < 0:",
-                f"    {hashed} = 0 if {value.null} else text_hash(text_starts, text_bytes, {value.text})",
+                f"    {hashed} = 0 if {value.null} else text_hash(0, text_starts, text_bytes, {value.text})",
                 f"    {hashed} = {hashed} ^ ({hashed} >> 16)",
                 f"    {size} += 1",
                 f"    if 4 * {size} >= 3 * {capacity}:",

@@ -31,9 +31,10 @@ from aiokafka.errors import (
 from aiokafka.protocol.fetch import FetchRequest
 
 from spdist.errors import TransportError
+from spdist.transports.kafka.extents import KafkaExtents
 from spdist.transports.kafka.options import KafkaSettings, asyncio_options, python_options
 from spdist.transports.kafka.record_batches import FetchedMessages, compile_later, following_offset, messages_of
-from spdist.transports.kafka.transport import KafkaTransport, unanswered
+from spdist.transports.kafka.transport import unanswered
 from spdist.transports.kafka.zookeeper import bootstrap_servers
 
 __all__ = ["KafkaFetcher"]
@@ -189,11 +190,11 @@ class KafkaFetcher:
         """Return the offset of the oldest message that is kept."""
 
         def asked() -> int:
-            transport = KafkaTransport(self._settings)
+            extents, one = KafkaExtents(self._settings), (place.topic, place.partition)
             try:
-                return transport.extents([(place.topic, place.partition)])[place.topic, place.partition][0]
+                return extents.extents([one])[one][0]
             finally:
-                transport.close()
+                extents.close()
 
         return await asyncio.to_thread(asked)
 

@@ -77,7 +77,7 @@ class _Batch(NamedTuple):
     size: int = 0
 
 
-class _Kernels:
+class _Compiled:
     """`batch_kernels`, once they are compiled; until then, and without numba, messages are read one by one."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class _Kernels:
             log.info("Kafka's messages are read one by one: %s", error)
 
 
-_KERNELS = _Kernels()
+_KERNELS = _Compiled()
 
 
 def compile_later() -> None:

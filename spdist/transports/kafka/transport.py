@@ -24,7 +24,7 @@ from spdist.transports.topics import check_name, check_offset, check_partition, 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
-__all__ = ["KafkaTransport", "headers_of", "kafka_topic", "read_headers", "unanswered"]
+__all__ = ["KafkaTransport", "ends_of", "headers_of", "kafka_topic", "read_headers", "unanswered"]
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ class KafkaTransport:
         check_partitions(topic, partitions)
         name = kafka_topic(topic)
         with self._lock:
-            known = self._ask(lambda admin: _count(admin, name))
+            known = self.partitions_of(name)
             try:
                 if known == 0:
                     wanted = {name: _new_topic(partitions, self.settings.replication)}
@@ -111,10 +111,13 @@ class KafkaTransport:
 
     def partitions(self, topic: str) -> int:
         """Return the number of partitions of `topic`, 0 where it does not exist."""
-        name = kafka_topic(topic)
         with self._lock:
-            count = self._counts[topic] = self._ask(lambda admin: _count(admin, name))
+            count = self._counts[topic] = self.partitions_of(kafka_topic(topic))
             return count
+
+    def partitions_of(self, name: str) -> int:
+        """Return the number of partitions of a topic as Kafka calls it, 0 where it does not exist."""
+        return self._ask(lambda admin: _count(admin, name))
 
     # --------------------------------------------------------------------------------------------------------- writing
     def append(self, records: Sequence[Record]) -> None:
@@ -158,17 +161,10 @@ class KafkaTransport:
             for future in sent:
                 future.get(timeout=max(0.001, deadline - time.monotonic()))
         except Exception as error:
-            self._drop_producer()
+            producer, self._producer = self._producer, None
+            _drop(producer)
             topics = ", ".join(sorted({record.topic for record in records}))
             raise _told(error, f"appending to {topics}", self.settings) from error
-
-    def _drop_producer(self) -> None:
-        producer = self._producer
-        self._producer = None
-        if producer is not None:
-            producer._sender.force_close()  # close() waits for what cannot be sent
-            producer._sender.join(_REQUEST_TIMEOUT_MS / 1000)
-            producer.close(timeout=1)
 
     # --------------------------------------------------------------------------------------------------------- reading
     def read(self, topic: str, partition: int, offset: int, limit: int = 1000) -> list[Record]:
@@ -184,12 +180,12 @@ class KafkaTransport:
         self._check(topic, partition)
         place = TopicPartition(kafka_topic(topic), partition)
         with self._lock:
-            return self._reading(lambda consumer: self._fetch(consumer, place, topic, offset, limit))
+            return self.reading(lambda consumer: self._fetch(consumer, place, topic, offset, limit))
 
     def _fetch(self, consumer: KafkaConsumer, place: Any, topic: str, offset: int, limit: int) -> list[Record]:
         from kafka.errors import OffsetOutOfRangeError
 
-        end = _ends(consumer, [place], self.settings, lambda: self._is_there(topic))[place]
+        end = ends_of(consumer, [place], self.settings, lambda: self._is_there(topic))[place]
         check_offset(topic, place.partition, offset, end)
         if offset <= 0:
             offset = consumer.beginning_offsets([place], timeout_ms=self.settings.patience_ms)[place]
@@ -231,51 +227,10 @@ class KafkaTransport:
         self._check(topic, 0)
         places = [TopicPartition(kafka_topic(topic), n) for n in range(self.partitions(topic))]
         with self._lock:
-            found = self._reading(
-                lambda consumer: _ends(consumer, places, self.settings, lambda: self._is_there(topic))
+            found = self.reading(
+                lambda consumer: ends_of(consumer, places, self.settings, lambda: self._is_there(topic))
             )
         return {place.partition: end for place, end in found.items()}
-
-    def extents(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
-        """Return of some partitions the offset of the oldest message that is kept, and that behind the newest.
-
-        Of what transactions have not committed yet nothing counts.
-
-        Parameters
-        ----------
-        places : sequence of (str, int)
-            Topics as Kafka calls them, and partitions.
-
-        Raises
-        ------
-        TransportError
-            A topic is not there any more.
-        TransportUnavailableError
-            The brokers do not answer.
-        """
-        return self._extents(places, begins=True)
-
-    def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Return of some partitions the offset behind the newest message; see `extents`."""
-        return {place: end for place, (_, end) in self._extents(places, begins=False).items()}
-
-    def _extents(self, places: Sequence[tuple[str, int]], *, begins: bool) -> dict[tuple[str, int], tuple[int, int]]:
-        from kafka import TopicPartition
-
-        asked = [TopicPartition(*place) for place in places]
-
-        def look() -> None:
-            for name in sorted({name for name, _ in places}):
-                if not self._ask(lambda admin, name=name: _count(admin, name)):  # type: ignore[misc]
-                    raise replaced(name)
-
-        def found(consumer: KafkaConsumer) -> dict[tuple[str, int], tuple[int, int]]:
-            ends = _ends(consumer, asked, self.settings, look)
-            first = consumer.beginning_offsets(asked, timeout_ms=self.settings.patience_ms) if begins else ends
-            return {(one.topic, one.partition): (first[one], ends[one]) for one in asked}
-
-        with self._lock:
-            return self._reading(found) if asked else {}
 
     def close(self) -> None:
         """Close all connections; the next call opens them again."""
@@ -333,7 +288,8 @@ class KafkaTransport:
         self._admin = None
         return self._ask(call)
 
-    def _reading(self, call: Callable[[KafkaConsumer], T]) -> T:
+    def reading(self, call: Callable[[KafkaConsumer], T]) -> T:
+        """Return what somebody asks the brokers, who reads what is committed; what goes wrong is one of our errors."""
         from kafka import KafkaConsumer
 
         self._leave_parent()
@@ -396,6 +352,13 @@ class KafkaTransport:
 _HINT = "is the broker running, and is this its address? spdist goes on where it was once it answers again"
 
 
+def _drop(producer: KafkaProducer | None) -> None:
+    if producer is not None:
+        producer._sender.force_close()  # close() waits for what cannot be sent
+        producer._sender.join(_REQUEST_TIMEOUT_MS / 1000)
+        producer.close(timeout=1)
+
+
 def _count(admin: KafkaAdminClient, name: str) -> int:
     from kafka import errors
 
@@ -407,7 +370,7 @@ def _count(admin: KafkaAdminClient, name: str) -> int:
     return len(found["partitions"])
 
 
-def _ends(
+def ends_of(
     consumer: KafkaConsumer, places: list[Any], settings: KafkaSettings, look: Callable[[], None]
 ) -> dict[Any, int]:
     """Return the ends of some partitions; the client waits in silence for those of a topic that was deleted.
