@@ -93,6 +93,14 @@ def made(definition: str) -> HostedApp:
     return app
 
 
+def shown(groups: dict[Any, list[Any]]) -> list[Any]:
+    """Groups in their order; a set has none that counts."""
+    return [
+        (key, [sorted(map(repr, slot)) if isinstance(slot, set) else slot for slot in slots])
+        for key, slots in groups.items()
+    ]
+
+
 class Course:
     """An app that goes through steps."""
 
@@ -114,7 +122,7 @@ class Course:
         """All that is kept, in its order."""
         of = self.aggregation
         self.app.held_rows()  # has the operators know all that was added
-        states = ([[(at, list(plain(one).items())) for at, one in level.items()] for level in of.open + of.closed],)
+        states = ([[(at, shown(plain(one))) for at, one in level.items()] for level in of.open + of.closed],)
         return repr((states, of.starts, of.ends, of.purge.snapshot(), self.app.clock, self.app.failures.count))
 
     def step(self, kind: str, rows: Sequence[Any], gaps: Sequence[int]) -> None:
