@@ -9,13 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spdist.engine.island.messages import Mapped, Messages, by_time, cut
-from spdist.engine.shards.columns import to_batch
 from spdist.engine.spark.tasks import Arrivals
 from spdist.language import ast
 from spdist.language.types import Schema
@@ -28,11 +26,11 @@ from spdist.transports.log import LogTransport
 from spdist.transports.options import Options
 from spdist.transports.payloads.payload import Payload
 from spdist.transports.rejects import Rejects
+from tests.engine.fetched_topic import FetchedTopic, Message
 
 SCHEMA = Schema.of([("k", "string"), ("v", "long")])
 TOPIC = "App.S@0:orders"
 NOW = 10_000
-HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -64,16 +62,13 @@ def event(v: int) -> dict[str, Any]:
     return {"event": {"k": f"k{v % 3}", "v": v}}
 
 
-def wide(messages: list[tuple[int, int, int, bytes | None]], keys: list[bytes | None] | None = None) -> Any:
-    """Partition, offset, time, value as Spark brings them."""
-    batch = to_batch([Record(TOPIC, p, value or b"", 0, offset=offset) for p, offset, _, value in messages])
-    headers = None if keys is None else [[{"key": "key", "value": key}] for key in keys]
-    beside = {
-        "headers": pa.array(headers or [None] * len(messages), pa.list_(HEADER)),
-        "sent": pa.array([sent for _, _, sent, _ in messages], pa.int64()),
-        "batch_time": pa.array([NOW] * len(messages), pa.int64()),
-    }
-    return pa.record_batch([*batch.columns, *beside.values()], names=[*batch.schema.names, *beside])
+def arrived(
+    one: Mapped, messages: list[Message], *parts: list[Message], keys: list[bytes | None] | None = None
+) -> tuple[Arrivals, list[Record]]:
+    """What reads a topic, in some parts, and the records that it has read."""
+    topic = FetchedTopic(TOPIC, messages, keys)
+    arrivals = Arrivals({TOPIC: one}, topic)
+    return arrivals, list(arrivals.records([topic.ranges(part, NOW) for part in parts or (messages,) if part]))
 
 
 def events_of(records: list[Record], partition: int = 0) -> list[Any]:
@@ -106,12 +101,10 @@ def numbered(drawn: list[Any]) -> list[tuple[int, int, int, bytes | None]]:
 @given(message_lists, st.data())
 def test_cuts_into_batches_change_no_event(drawn: list[Any], data: st.DataObject) -> None:
     messages = numbered(drawn)
-    whole = Arrivals({TOPIC: mapped()})
-    expected = list(whole.records([wide(messages)] if messages else []))
+    whole, expected = arrived(mapped(), messages)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=5)))
     parts = [messages[a:b] for a, b in zip([0, *cuts], [*cuts, len(messages)], strict=True) if a < b]
-    arrivals = Arrivals({TOPIC: mapped()})
-    found = list(arrivals.records([wide(part) for part in parts]))
+    arrivals, found = arrived(mapped(), messages, *parts)
     for partition in (0, 1):
         assert events_of(found, partition) == events_of(expected, partition)
     assert arrivals.positions == whole.positions
@@ -122,7 +115,7 @@ def test_cuts_into_batches_change_no_event(drawn: list[Any], data: st.DataObject
 @given(message_lists, st.integers(0, 40))
 def test_a_record_is_cut_between_messages(drawn: list[Any], position: int) -> None:
     messages = [one for one in numbered(drawn) if one[0] == 0]
-    for record in Arrivals({TOPIC: mapped()}).records([wide(messages)] if messages else []):
+    for record in arrived(mapped(), messages)[1]:
         left = [one for one in record.events or () if one[1] >= position]
         live, stored = cut(record, position), cut(replace(record, events=None), position)
         assert list(live.events or ()) == left
@@ -149,7 +142,7 @@ def test_a_live_app_is_not_taken_into_the_future_by_a_clock_that_goes_ahead() ->
     messages.append((0, 2, -1, json.dumps(event(3)).encode()))
     times = []
     for live in (True, False):
-        (record,) = Arrivals({TOPIC: mapped(live=live)}).records([wide(messages)])
+        _, (record,) = arrived(mapped(live=live), messages)
         times.append([at for at, *_ in record.events or ()])
     assert times == [[NOW - 5, NOW, NOW], [NOW - 5, NOW + 60_000, NOW]]
 
@@ -160,8 +153,7 @@ def test_properties_of_a_message_are_there_for_the_mapping() -> None:
     attributes = ast.Annotation("attributes", tuple(ast.AnnotationElement(None, f"trp:{name}") for name in names))
     annotation = ast.Annotation("map", (ast.AnnotationElement("type", "json"),), (attributes,))
     one = mapped(map=MapSetting("S", schema, annotation))
-    batch = wide([(3, 5, 77, b"{}"), (3, 6, 78, b"{}")], keys=[b"x", b"\xff"])
-    (record,) = Arrivals({TOPIC: one}).records([batch])
+    _, (record,) = arrived(one, [(3, 5, 77, b"{}"), (3, 6, 78, b"{}")], keys=[b"x", b"\xff"])
     first, second = (row for *_, row in record.events or ())
     assert first == ("orders", "3", "5", "77", "x")
     assert second[2:] == ("6", "78", "\ufffd")
@@ -217,9 +209,8 @@ def test_a_value_that_cannot_travel_takes_none_along(tmp_path: Path, monkeypatch
 
 def test_a_message_without_a_value_is_rejected_and_takes_none_along(tmp_path: Path) -> None:
     values = [json.dumps(event(n)).encode() if n != 1 else None for n in range(3)]
-    batch = wide([(0, n, NOW, value) for n, value in enumerate(values)])
-    batch = batch.set_column(batch.schema.get_field_index("value"), "value", pa.array(values, pa.binary()))
-    (record,) = Arrivals({TOPIC: mapped(tmp_path, "STORE")}).records([batch])
+    messages = [(0, n, NOW, value) for n, value in enumerate(values)]
+    _, (record,) = arrived(mapped(tmp_path, "STORE"), messages)
     assert record.events is not None
     assert record.events.order.tolist() == [0, 2]
     assert len(read_errors(LogTransport(tmp_path), "App")) == 1

@@ -30,7 +30,8 @@ from spdist.transports.base import Record, Repeats
 from spdist.transports.log import LogTransport
 from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import heard
-from tests.engine.test_messages import wide
+from tests.engine.fetched_topic import FetchedTopic, Message
+from tests.engine.test_messages import NOW
 
 TOPIC = "App.S@0:orders"
 BODY = """define stream S (k string, v long);
@@ -136,7 +137,7 @@ class Process:
 def ran(shards: int, events: list[Any], directory: Path, draw: random.Random, kills: int) -> dict[str, list[Any]]:
     """Run to the end over any batches, the shards killed at different segments so often; the results by key."""
     assignment, published = assigned(shards), []  # type: Assignment, list[Record]
-    rows = [
+    rows: list[Message] = [
         (0, offset, at, json.dumps({"event": dict(zip("kv", row, strict=True))}).encode())
         for offset, (at, row) in enumerate(events)
     ]
@@ -159,8 +160,10 @@ def ran(shards: int, events: list[Any], directory: Path, draw: random.Random, ki
         try:
             while at < len(rows) or not number:
                 end = at + draw.randrange(1, 30)
-                arrivals = Arrivals(mapped)
-                batches = [wide(rows[at:end][begin : begin + 7]) for begin in range(0, len(rows[at:end]), 7)]
+                topic = FetchedTopic(TOPIC, rows[at:end])
+                arrivals = Arrivals(mapped, topic)
+                parts = [rows[begin : min(begin + 7, end)] for begin in range(at, min(end, len(rows)), 7)]
+                batches = [topic.ranges(part, NOW) for part in parts]
                 routed = list(router.route(arrivals.records(batches)))
                 positions: Positions = {topic: dict(offsets) for topic, offsets in arrivals.positions.items()}
                 for shard, host in enumerate(hosts):
@@ -213,10 +216,10 @@ def test_events_are_processed_before_their_batch_is_whole_and_leave_when_it_is_d
     settings = ShardSettings(assignment, 0, 1, store.open("me"), str(store.directory))
     shard = Shard(store, settings.opening, lambda: island_maker(1000, False)(settings), messages=frozenset({TOPIC}))
     mapped = mapped_topics([assignment], {TOPIC: "orders"}, LogTransport(tmp_path / "topics"))
+    messages: list[Message] = [(0, offset, 1000 + offset, b'{"event":{"k":"a","v":1}}') for offset in range(3)]
+    topic = FetchedTopic(TOPIC, messages)
     first, second, third = (
-        record
-        for offset in range(3)
-        for record in Arrivals(mapped).records([wide([(0, offset, 1000 + offset, b'{"event":{"k":"a","v":1}}')])])
+        record for one in messages for record in Arrivals(mapped, topic).records([topic.ranges([one], NOW)])
     )
     shard.process(0, [first], 0, {TOPIC: {0: 1}})
     island = shard.island
