@@ -13,6 +13,7 @@ from spdist.operators.core.junction import StreamPart
 from spdist.program.expressions import NotTyped
 from spdist.program.machine.compiler import Compiled, compile_after, interpreted
 from spdist.program.parts import Program
+from spdist.program.queries import group_text
 from spdist.program.running import forgetting
 from spdist.program.shape import shape_of
 from spdist.program.text import written
@@ -155,6 +156,7 @@ def test_it_holds_what_the_windows_hold() -> None:
 
 def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forgetting, "_FEW", 4)
+    monkeypatch.setattr(group_text, "MOST_WAITING", 2)
     text = f"""{STREAM}
     from S#window.length(3) select sym, kind, count() as n, max(price) as p group by sym, kind insert into Out;
     partition with (sym of S) begin
@@ -177,10 +179,6 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
         (
             "define table T (sym string, price double, more object); from S select sym delete T on T.sym == sym;",
             "the table 'T' with an attribute of type object",
-        ),
-        (
-            "@PrimaryKey('price') define table T (sym string, price double); from S select sym, price insert into T;",
-            "the table 'T', whose primary key is real",
         ),
         (
             "define table T (price float); from S select price update T set T.price = price on true;",
