@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from spdist.engine.local.seen import quiet
+from spdist.engine.local.recorder import quiet
 from spdist.replay import run_case
 from tests.cases.draw import draw
 from tests.cases.test_cases import assert_same, flat

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from spdist.engine.local.seen import quiet
+from spdist.engine.local.recorder import quiet
 from spdist.program.machine.compiler import Compiled, Compiling, interpreted
 from spdist.program.parts import Program
 from spdist.program.running import forgetting
