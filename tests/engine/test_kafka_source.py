@@ -64,9 +64,16 @@ def test_who_reads_a_topic_first_begins_with_what_is_kept() -> None:
     assert nothing == Planned({"t": {"0": 0}}, 0, 0)
 
 
-def test_a_topic_that_was_made_anew_ends_the_query() -> None:
+def test_a_topic_that_was_made_anew_ends_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers, now = Brokers(t_0=(0, 4)), 100.0
+    monkeypatch.setattr("spdist.engine.spark.kafka_source.time.monotonic", lambda: now)
+    planning = plan(brokers, t={0: 10})
+    assert planning.plan({"t": {"0": 10}}) is None  # its new leader may not know yet
+    now = 116.0
     with pytest.raises(TransportError, match="'t' was made anew: it ends with message 3, and 9 was read"):
-        plan(Brokers(t_0=(0, 4)), t={0: 10}).plan({"t": {"0": 10}})
+        planning.plan({"t": {"0": 10}})
+    brokers.there["t", 0] = 0, 12
+    assert planning.plan({"t": {"0": 10}}) == Planned({"t": {"0": 12}}, 2, 0)
 
 
 def test_brokers_are_waited_for_as_long_as_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,14 +108,14 @@ class KafkaPlan:
 
     State
     -----
-    Connections, and since when no broker answers.
+    Connections, and since when nobody can tell.
     """
 
     inputs: Mapping[str, KafkaInput]
     start: Positions
     most_events: int
     asked: dict[str, Brokers] = field(default_factory=dict)
-    _away_since: float | None = None
+    _since: float | None = None
 
     @classmethod
     def read(cls, file: str) -> KafkaPlan:
@@ -147,18 +147,22 @@ class KafkaPlan:
         TransportUnavailableError
             No broker has answered for longer than that.
         TransportError
-            A topic was deleted or made anew.
+            A topic was deleted, or ends before `starts` for longer than that: it was made anew.
         """
         try:
             extents = self._extents(starts)
-        except TransportUnavailableError:
+            # A broker that leads since a moment ago may not know yet how far its topics go.
+            short = next((place for place, (at, end) in extents.items() if end < at), None)
+            problem = None if short is None else self._made_anew(short, *extents[short])
+        except TransportUnavailableError as error:
+            problem = error
+        if problem is not None:
             now = time.monotonic()
-            self._away_since = self._away_since or now
-            patience_ms = min(one.patience_ms for one in self.inputs.values())
-            if now - self._away_since > patience_ms / 1000:
-                raise
+            self._since = self._since or now
+            if now - self._since > min(one.patience_ms for one in self.inputs.values()) / 1000:
+                raise problem
             return None
-        self._away_since = None
+        self._since = None
         ends: Offsets = {topic: dict(parts) for topic, parts in starts.items()}
         messages = behind = 0
         for packed in (False, True):
@@ -192,14 +196,13 @@ class KafkaPlan:
             begins = {name: begin for name, (begin, _) in asked.extents(new).items()} if new else {}
             ends = asked.ends(list(names.values()))
             for (topic, number), name in names.items():
-                at, end = starts[topic][number], ends[name]
-                if at > end:
-                    raise TransportError(
-                        f"topic '{name[0]}' was made anew: it ends with message {end - 1}, and {at - 1} was read",
-                        hint="give the app a new name, or read another topic",
-                    )
-                found[topic, number] = max(at, begins.get(name, 0)), end
+                found[topic, number] = max(starts[topic][number], begins.get(name, 0)), ends[name]
         return found
+
+    def _made_anew(self, place: tuple[str, str], at: int, end: int) -> TransportError:
+        told = f"was made anew: it ends with message {end - 1}, and {at - 1} was read"
+        hint = "give the app a new name, or read another topic"
+        return TransportError(f"topic '{self.inputs[place[0]].name}' {told}", hint=hint)
 
 
 class KafkaReader:
