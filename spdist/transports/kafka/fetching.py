@@ -79,6 +79,7 @@ class KafkaFetcher:
         self._checked = settings.properties.get("check.crcs", "true").strip().lower() != "false"
         self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._client: Any = None
 
     def messages(
@@ -121,14 +122,19 @@ class KafkaFetcher:
         if loop is None or self._pid != os.getpid():
             return
         with contextlib.suppress(TimeoutError):
-            asyncio.run_coroutine_threadsafe(self._dropped(), loop).result(2 * _END_S)
+            asyncio.run_coroutine_threadsafe(self._ended(), loop).result(2 * _END_S)
         loop.call_soon_threadsafe(loop.stop)
+        if self._thread is not None:
+            self._thread.join(_END_S)
+        if not loop.is_running():
+            loop.close()
 
     def _begun(self, coroutine: Coroutine[Any, Any, tuple[int, bytes, list[tuple[int, int]]]]) -> Future[Any]:
         if self._loop is None or self._pid != os.getpid():
             compile_later()
             self._pid, self._client, self._loop = os.getpid(), None, asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name="kafka fetcher", daemon=True).start()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="kafka fetcher", daemon=True)
+            self._thread.start()
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     async def _fetched(
@@ -220,6 +226,14 @@ class KafkaFetcher:
             known = False
         if not known:
             await self._dropped()
+
+    async def _ended(self) -> None:
+        """Close the connections, and end what is still asked for."""
+        await self._dropped()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _dropped(self) -> None:
         client, self._client = self._client, None
