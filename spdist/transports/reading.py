@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from spdist.errors import MappingError
 from spdist.transports.base import NO_CLOCK, Record, Transport
-from spdist.transports.events import sort_key
 
 if TYPE_CHECKING:
     from spdist.transports.payloads.payload import Payload
@@ -243,6 +242,8 @@ class _Partition:
 
     def _open(self, record: Record) -> None:
         """Have the events of a record that are new wait."""
+        from spdist.transports.events import sort_key  # managers come here, and load no Arrow
+
         position = self._position
         if record.offset != position.offset:
             position.offset, position.skip = record.offset, 0
