@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka.cluster import ClusterMetadata
 
 from spdist.connectors.kafka.link import create_topics
 from spdist.errors import TransportError, TransportUnavailableError
@@ -119,6 +120,29 @@ def test_brokers_that_do_not_answer_are_waited_for_and_told_of() -> None:
     fetcher.close()
     with pytest.raises(TransportUnavailableError, match="does not answer while reading"):
         KafkaExtents(KafkaSettings(f"127.0.0.1:{port}", patience_ms=600)).ends([("t", 0)])
+
+
+def test_partitions_whose_leader_is_not_known_yet_are_asked_for_again(
+    kafka_broker: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = ClusterMetadata.leader_for_partition
+    unknown = [True] * 3
+
+    def leader(cluster: ClusterMetadata, place: TopicPartition) -> int | None:
+        return None if place.partition == 1 and unknown and unknown.pop() else known(cluster, place)
+
+    monkeypatch.setattr(ClusterMetadata, "leader_for_partition", leader)
+    send(kafka_broker, topic, b"one", partition=1)
+    unknown[:] = [True] * 3
+    transport = KafkaExtents(KafkaSettings(kafka_broker.url))
+    assert transport.extents([(topic, 0), (topic, 1)]) == {(topic, 0): (0, 0), (topic, 1): (0, 1)}
+    assert not unknown
+    transport.close()
+    unknown[:] = [True] * 100_000
+    transport = KafkaExtents(KafkaSettings(kafka_broker.url, patience_ms=600))
+    with pytest.raises(TransportUnavailableError, match=r"no leader of TopicPartition.*partition=1.* is known"):
+        transport.ends([(topic, 0), (topic, 1)])
+    transport.close()
 
 
 def test_a_topic_that_is_gone_is_told(kafka_broker: KafkaBroker) -> None:

@@ -11,6 +11,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from spdist.errors import TransportError, TransportUnavailableError
+from spdist.transports.kafka.offsets import begins_of, ends_of
 from spdist.transports.kafka.options import app_properties, python_options
 from spdist.transports.options import Options
 
@@ -155,7 +156,7 @@ class KafkaTopics:
                 for topic in topics
                 for number in sorted(consumer.partitions_for_topic(topic) or ())
             ]
-            begins, ends = consumer.beginning_offsets(places), consumer.end_offsets(places)
+            begins, ends = begins_of(consumer, places, _PATIENCE_MS), ends_of(consumer, places, _PATIENCE_MS)
         except (KafkaError, OSError) as error:
             self.close()
             raise self._access.away(error) from error
@@ -177,7 +178,7 @@ class KafkaTopics:
             consumer = self._connected()
             consumer.assign([place])
             consumer.seek(place, offset)
-            if consumer.end_offsets([place])[place] <= offset:
+            if ends_of(consumer, [place], _PATIENCE_MS)[place] <= offset:
                 return []
             found = consumer.poll(timeout_ms=_PATIENCE_MS).get(place, ())
         except (KafkaError, OSError) as error:

@@ -6,8 +6,9 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from spdist.transports.kafka.offsets import begins_of, ends_of
 from spdist.transports.kafka.options import KafkaSettings
-from spdist.transports.kafka.transport import KafkaTransport, ends_of
+from spdist.transports.kafka.transport import KafkaTransport
 from spdist.transports.topics import replaced
 
 if TYPE_CHECKING:
@@ -68,8 +69,9 @@ class KafkaExtents:
                     raise replaced(name)
 
         def found(consumer: KafkaConsumer) -> dict[Place, tuple[int, int]]:
-            ends = ends_of(consumer, asked, self._settings, look)
-            first = consumer.beginning_offsets(asked, timeout_ms=self._settings.patience_ms) if begins else ends
+            patience_ms = self._settings.patience_ms
+            ends = ends_of(consumer, asked, patience_ms, look)
+            first = begins_of(consumer, asked, patience_ms, look) if begins else ends
             return {(one.topic, one.partition): (first[one], ends[one]) for one in asked}
 
         with self._lock:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from spdist.errors import TransportError, TransportUnavailableError
 from spdist.transports.base import Record
+from spdist.transports.kafka.offsets import begins_of, ends_of
 from spdist.transports.kafka.options import KafkaSettings, python_options
 from spdist.transports.kafka.zookeeper import bootstrap_servers
 from spdist.transports.names import plain_name
@@ -24,14 +25,12 @@ from spdist.transports.topics import check_name, check_offset, check_partition, 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
-__all__ = ["KafkaTransport", "ends_of", "headers_of", "kafka_topic", "read_headers", "unanswered"]
+__all__ = ["KafkaTransport", "headers_of", "kafka_topic", "read_headers", "unanswered"]
 
 T = TypeVar("T")
 
 _MAX_NAME = 249
 #: Largest message that we send; topics that we make allow it.
-#: How long to wait for the ends of a topic before looking whether it is still there.
-_LOOK_MS = 2_000
 _MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 #: Bytes that wait for one request; with less, records of a busy partition cost a round trip each.
 _BATCH_BYTES = 512 * 1024
@@ -185,10 +184,10 @@ class KafkaTransport:
     def _fetch(self, consumer: KafkaConsumer, place: Any, topic: str, offset: int, limit: int) -> list[Record]:
         from kafka.errors import OffsetOutOfRangeError
 
-        end = ends_of(consumer, [place], self.settings, lambda: self._is_there(topic))[place]
+        end = ends_of(consumer, [place], self.settings.patience_ms, lambda: self._is_there(topic))[place]
         check_offset(topic, place.partition, offset, end)
         if offset <= 0:
-            offset = consumer.beginning_offsets([place], timeout_ms=self.settings.patience_ms)[place]
+            offset = begins_of(consumer, [place], self.settings.patience_ms)[place]
         if offset >= end or limit <= 0:
             return []
         # A seek throws away what was fetched ahead.
@@ -201,7 +200,7 @@ class KafkaTransport:
             try:
                 messages = consumer.poll(timeout_ms=200, max_records=limit - len(found)).get(place, ())
             except OffsetOutOfRangeError as error:
-                start = consumer.beginning_offsets([place], timeout_ms=self.settings.patience_ms)[place]
+                start = begins_of(consumer, [place], self.settings.patience_ms)[place]
                 raise TransportError(
                     f"topic {topic!r} partition {place.partition}: records {offset} to {start - 1} were deleted",
                     hint="Kafka keeps them for retention.ms and retention.bytes of the topic",
@@ -228,7 +227,7 @@ class KafkaTransport:
         places = [TopicPartition(kafka_topic(topic), n) for n in range(self.partitions(topic))]
         with self._lock:
             found = self.reading(
-                lambda consumer: ends_of(consumer, places, self.settings, lambda: self._is_there(topic))
+                lambda consumer: ends_of(consumer, places, self.settings.patience_ms, lambda: self._is_there(topic))
             )
         return {place.partition: end for place, end in found.items()}
 
@@ -368,26 +367,6 @@ def _count(admin: KafkaAdminClient, name: str) -> int:
     if found["error_code"]:
         raise errors.for_code(found["error_code"])(name)
     return len(found["partitions"])
-
-
-def ends_of(
-    consumer: KafkaConsumer, places: list[Any], settings: KafkaSettings, look: Callable[[], None]
-) -> dict[Any, int]:
-    """Return the ends of some partitions; the client waits in silence for those of a topic that was deleted.
-
-    `look` raises where that is so.
-    """
-    from kafka.errors import KafkaTimeoutError
-
-    deadline = time.monotonic() + settings.patience_ms / 1000
-    while True:
-        try:
-            found: dict[Any, int] = consumer.end_offsets(places, timeout_ms=min(_LOOK_MS, settings.patience_ms))
-            return found
-        except KafkaTimeoutError:
-            look()
-            if time.monotonic() > deadline:
-                raise
 
 
 def _new_topic(partitions: int, replication: int) -> dict[str, Any]:
