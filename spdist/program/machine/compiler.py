@@ -119,7 +119,7 @@ class Compiling:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            _write(self.file, _with_places(self._source))
+            _write(_text(self.file), self._source)
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment)
         except OSError as error:
             log.warning("no program is compiled: %s; %s names another directory", error, _FOLDER)
@@ -168,6 +168,11 @@ def _folder() -> Path:
 def _mark(file: Path) -> Path:
     """Return the file that says that a program was compiled."""
     return file.with_suffix(".compiled")
+
+
+def _text(file: Path) -> Path:
+    """Return the file with the text of a program, from which the process that compiles it makes its module."""
+    return file.with_suffix(".text")
 
 
 def _fingerprint(source: str) -> str:
@@ -273,8 +278,12 @@ def main(arguments: list[str]) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
+        if _mark(file).exists():
+            return
+        _write(file, _with_places(_text(file).read_text(encoding="utf-8")))
         _load(file, arguments[1:])
         _mark(file).touch()
+        _text(file).unlink()
 
 
 if __name__ == "__main__":
