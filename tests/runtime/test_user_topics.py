@@ -27,6 +27,9 @@ from spdist.planning.topology import Assignment
 from spdist.runtime.kafka_inputs import KafkaReads, ReadsFinder, UserReader, kafka_inputs
 from spdist.runtime.progress import is_away
 from spdist.runtime.shard_states import InstanceState, between
+from spdist.services.process import free_port
+from spdist.transports.kafka.extents import KafkaExtents
+from spdist.transports.kafka.options import KafkaSettings
 from spdist.transports.log import LogTransport
 from spdist.transports.options import Options
 
@@ -171,8 +174,10 @@ def test_shards_at_different_messages_are_brought_together(there: Extents, tmp_p
 
 
 def test_a_query_without_brokers_is_told_from_one_that_failed() -> None:
-    failed = RuntimeError("[STREAM_FAILED] Query terminated with exception: Timed out waiting for a node assignment.")
+    failed = RuntimeError("[STREAM_FAILED] Query terminated with exception: [PYTHON_ERROR]")
     assert not is_away(failed)
-    trace = "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment."
+    with pytest.raises(TransportUnavailableError) as told:
+        KafkaExtents(KafkaSettings(f"127.0.0.1:{free_port()}", patience_ms=600)).ends([("Orders", 0)])
+    trace = f"spdist.errors.{type(told.value).__name__}: {told.value}"
     failed._cause = SimpleNamespace(_stackTrace=trace)  # type: ignore[attr-defined]
     assert is_away(failed)
