@@ -23,6 +23,8 @@ _WORD = 8
 _EMPTY = -1
 #: Slots of the table for each text, at least.
 _ROOM = 2
+#: 2**64 divided by the golden ratio: products with it are spread evenly.
+_GOLDEN = 0x9E3779B97F4A7C15
 
 
 class TextNumbers:
@@ -148,12 +150,16 @@ class TextNumbers:
                 slots[left] = (slots[left] + 1) % size
 
     def _slots(self, words: Sequence[Any], lengths: Any) -> Any:
-        """Return where texts are looked for first."""
+        """Return where texts are looked for first.
+
+        The highest bits say it: those of a product depend on all of a word, its lowest ones on its beginning only.
+        """
         mixed = lengths.astype(numpy.uint64)
         for word, factor in zip(words, self._factors, strict=False):
             mixed = (mixed ^ word) * numpy.uint64(factor)
             mixed ^= mixed >> numpy.uint64(32)
-        return (mixed % numpy.uint64(len(self._table))).astype(numpy.int64)
+        mixed *= numpy.uint64(_GOLDEN)
+        return (mixed >> numpy.uint64(65 - len(self._table).bit_length())).astype(numpy.int64)
 
 
 def _claim(places: Any) -> Any:

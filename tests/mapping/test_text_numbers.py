@@ -43,6 +43,16 @@ def test_many_texts() -> None:
     assert numpy.array_equal(numbers.of(pa.array(texts[:50_000]).slice(100, 200)), numpy.arange(100, 300))
 
 
+@pytest.mark.parametrize("form", ["SYM{:05}", "{}", "key {:013}", "{:03} of a longer text", "{:06}\0"])
+def test_texts_that_differ_somewhere_are_looked_for_in_many_places(form: str) -> None:
+    numbers = TextNumbers()
+    numbers.of(pa.array([form.format(number) for number in range(500)]))
+    words = [word[: len(numbers)] for word in numbers._words]
+    slots = numbers._slots(words, numbers._lengths[: len(numbers)])
+    # Of 500 texts in 1,024 places; by chance there are 395.
+    assert len(numpy.unique(slots)) > 250
+
+
 @pytest.mark.parametrize("text", ["x" * (LONGEST + 1), "é" * LONGEST, "\ud800"])
 def test_others_have_none(text: str) -> None:
     numbers = TextNumbers()
