@@ -79,7 +79,12 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/transports/payloads/payload.py",
     ),
     # What is forked finds it loaded.
-    "numba": ("spdist/engine/spark/forks.py", "spdist/program/", "spdist/transports/kafka/batch_kernels.py"),
+    "numba": (
+        "spdist/engine/spark/forks.py",
+        "spdist/program/",
+        "spdist/mapping/json_kernels.py",
+        "spdist/transports/kafka/batch_kernels.py",
+    ),
     "llvmlite": ("spdist/program/",),
     "pyarrow": (
         "spdist/connectors/kafka/records.py",
@@ -127,6 +132,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     ),
     "kafka": (
         "spdist/transports/kafka/extents.py",
+        "spdist/transports/kafka/offsets.py",
         "spdist/transports/kafka/transport.py",
         "spdist/connectors/kafka/link.py",
     ),

@@ -1,15 +1,17 @@
 """Many payloads of JSON as Arrow columns, without the GIL.
 
-What `BatchReader` makes of payloads in the form that WSO2's json mapping writes is made here by Arrow, all together and
-without Python's objects; the columns are those in which events travel between groups. Arrow's reader takes less than
-JSON allows in places, which is refused, and more in few, which is doubted: what is refused or doubted is read by
-`BatchReader`, whose result holds.
+What `BatchReader` makes of payloads in the form that WSO2's json mapping writes is made here by a compiled loop, all
+together and without Python's objects; the columns are those in which events travel between groups. What the loop is not
+sure of (an escape, a value in a value, another attribute …) is read by Arrow, as is everything until the loop is
+compiled, and without numba. Arrow's reader takes less than JSON allows in places, which is refused, and more in few,
+which is doubted: what is refused or doubted is read by `BatchReader`, whose result holds.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import compress
 from math import copysign
 from typing import Any
@@ -21,6 +23,7 @@ import pyarrow.json
 
 from spdist.language.types import Type
 from spdist.mapping.base import MapSetting
+from spdist.mapping.json_loop import JsonLoop
 from spdist.mapping.json_payloads import ENVELOPE
 from spdist.mapping.octets import OCTETS, bounds, joined
 from spdist.mapping.payload_reader import SURELY_REAL, BatchReader, Row
@@ -33,6 +36,8 @@ FEW = 512
 #: Bytes that Arrow parses at a time; what is longer than that by itself is refused.
 _BLOCK = 1 << 20
 _REALS = (Type.FLOAT, Type.DOUBLE)
+#: So many times rows are made that nobody looks at; those are more than are read ahead.
+_PATIENCE = 8
 
 
 class ColumnReader:
@@ -45,8 +50,8 @@ class ColumnReader:
 
     State
     -----
-    That of the mapping: ``reader.mapper``; and for speed alone which form the last payloads had, and whether somebody
-    has looked at rows one by one.
+    That of the mapping: ``reader.mapper``; and for speed alone which form the last payloads had, and how many times
+    something was read since somebody has looked at rows one by one.
     """
 
     def __init__(self, setting: MapSetting) -> None:
@@ -54,8 +59,10 @@ class ColumnReader:
         self._kinds = setting.schema.types
         self._largest = setting.max_bytes
         self._forms: list[tuple[Any, bool]] = []
-        self._wants_rows = False
+        self._unwanted = _PATIENCE
+        self._loop: JsonLoop | None = None
         if self.reader.plain:
+            self._loop = JsonLoop(setting.schema, self._largest)
             self._schema = pa.schema([pa.field(name, ARROW[kind]) for name, kind in setting.schema])
             within = pa.schema([pa.field(ENVELOPE, pa.struct(list(self._schema)))])
             self._forms = [(within, True), (self._schema, False)]
@@ -63,13 +70,39 @@ class ColumnReader:
             self._odd = rf'\\|"({doubles})"[ \t\r]*:[ \t\r]*-?[0-9]+[ \t\r]*[,}}]'
 
     def read(self, payloads: Any) -> tuple[Sequence[Row | None], Any]:
-        """Return the rows, as `BatchReader.rows` does, and the attributes' columns where Arrow has read the same.
+        """Return the rows, as `BatchReader.rows` does, and the attributes' columns where they hold the same.
 
         Parameters
         ----------
         payloads : pyarrow.BinaryArray
             What the transport received.
         """
+        if self._loop is not None and len(payloads) >= FEW:
+            with suppress(pa.ArrowException):  # they are no text: Arrow's reader, or the mapping, says which
+                found = self._loop.read(payloads)
+                if found is not None:
+                    return self._completed(payloads, *found)
+        return self._by_arrow(payloads)
+
+    def _completed(self, payloads: Any, batch: Any, doubtful: Any) -> tuple[Sequence[Row | None], Any]:
+        """Return the rows and columns of a batch, after `doubtful` payloads are read otherwise."""
+        if len(doubtful):
+            again, columns = self._by_arrow(payloads.take(pa.array(doubtful)))
+            if columns is None and None not in again:
+                read = ReadRows.of(again, self._kinds, range(len(self._kinds)))  # type: ignore[arg-type]
+                columns = None if read is None else read.named(self._schema)
+            if columns is None:
+                rows = _listed(batch)
+                for place, row in zip(doubtful.tolist(), again, strict=True):
+                    rows[place] = row
+                return rows, None
+            places = numpy.arange(len(payloads))
+            places[doubtful] = len(payloads) + numpy.arange(len(doubtful))
+            batch = pa.Table.from_batches([batch, columns]).take(pa.array(places)).combine_chunks().to_batches()[0]
+        return self._rows(batch), batch
+
+    def _by_arrow(self, payloads: Any) -> tuple[Sequence[Row | None], Any]:
+        """Read payloads as `read` does, by Arrow or one by one."""
         try:
             batch = self._parsed(payloads)
             if batch is not None:
@@ -113,18 +146,27 @@ class ColumnReader:
             whole = whole or (kind is Type.DOUBLE and bool((numbers == numpy.floor(numbers)).any()))
         if whole:
             doubtful.update(self._perhaps_whole(payloads))
+        if doubtful:
+            rows = _listed(batch)
+            again = self.reader.rows(payloads.take(pa.array(doubtful, pa.int64())).to_pylist())
+            unlike = {number: row for number, row in zip(doubtful, again, strict=True) if row != rows[number]}
+            if unlike:
+                return [unlike.get(number, row) for number, row in enumerate(rows)], None
+        return self._rows(batch), batch
+
+    def _rows(self, batch: Any) -> ReadRows:
+        """Return the rows of a batch; made here, concurrently with those who look at them, where that was done lately.
+
+        An app looks at rows until its program is compiled.
+        """
         rows = ReadRows(batch, self._want_rows)
-        if self._wants_rows or doubtful:
+        if self._unwanted < _PATIENCE:
+            self._unwanted += 1
             rows.make()
-        again = self.reader.rows(payloads.take(pa.array(doubtful, pa.int64())).to_pylist()) if doubtful else []
-        unlike = {number: row for number, row in zip(doubtful, again, strict=True) if row != rows[number]}
-        if unlike:
-            return [unlike.get(number, row) for number, row in enumerate(rows)], None
-        return rows, batch
+        return rows
 
     def _want_rows(self) -> None:
-        """Make rows where they are read from now on, concurrently with those who look at them."""
-        self._wants_rows = True
+        self._unwanted = 0
 
     def _perhaps_whole(self, payloads: Any) -> Iterator[int]:
         """Yield where a double may be written as a whole number, which the mapping does not take.
@@ -132,6 +174,10 @@ class ColumnReader:
         Without a backslash there is but one way to write an attribute's name. A text may look like a whole number, too.
         """
         return compress(range(len(payloads)), pc.match_substring_regex(payloads, self._odd).to_pylist())
+
+
+def _listed(batch: Any) -> list[Row | None]:
+    return list(ReadRows(batch, lambda: None))
 
 
 def _lines(payloads: Any, largest: int) -> Any:

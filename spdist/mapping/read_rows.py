@@ -36,19 +36,20 @@ class ReadRows(Sequence[Row]):
     columns : pyarrow.RecordBatch
         The values, at least one column.
     wanted : Callable
-        Called when all rows are made because somebody looks at them one by one.
+        Called when somebody looks at the rows one by one, whether they are made then or were before.
 
     State
     -----
-    The rows, once they were made.
+    The rows, once they were made, and whether somebody has looked at them.
     """
 
-    __slots__ = ("_columns", "_rows", "_wanted")
+    __slots__ = ("_columns", "_rows", "_told", "_wanted")
 
     def __init__(self, columns: Any, wanted: Callable[[], None]) -> None:
         self._columns = columns
         self._wanted = wanted
         self._rows: list[Row] | None = None
+        self._told = False
 
     @classmethod
     def of(cls, rows: Sequence[Row], kinds: Sequence[Type], attributes: Collection[int]) -> ReadRows | None:
@@ -89,6 +90,7 @@ class ReadRows(Sequence[Row]):
         made = cls(_batch([pa.concat_arrays(column) for column in chunks]), parts[0]._wanted)
         if all(part._rows is not None for part in parts):
             made._rows = [row for part in parts for row in part]
+            made._told = True
         return made
 
     def cut(self, begin: int, end: int) -> ReadRows:
@@ -99,6 +101,7 @@ class ReadRows(Sequence[Row]):
         """Return the rows at `places`, a `numpy.ndarray`; those that are made stay the same objects."""
         found = ReadRows(self._columns.take(pa.array(places)), lambda: None)
         if self._rows is not None:
+            self._wanted()
             found._rows = [self._rows[place] for place in places.tolist()]
         return found
 
@@ -176,12 +179,18 @@ class ReadRows(Sequence[Row]):
         """Return the values of an attribute as an Arrow array."""
         return self._columns.column(number)
 
+    def named(self, schema: Any) -> Any:
+        """Return the columns as a `pyarrow.RecordBatch` of a schema."""
+        return pa.RecordBatch.from_arrays(self._columns.columns, schema=schema)
+
     def _column(self, attribute: int, begin: int, end: int) -> Any:
         return self._columns.column(attribute).slice(begin, end - begin)
 
     def _made(self) -> list[Row]:
-        if self._rows is None:
+        if not self._told:
+            self._told = True
             self._wanted()
+        if self._rows is None:
             self.make()
         assert self._rows is not None
         return self._rows

@@ -1,10 +1,11 @@
-"""Payloads of JSON that Arrow reads at once give what the mapping gives one by one, or are left to it."""
+"""Payloads of JSON that are read at once give what the mapping gives one by one, or are left to it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import numpy
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
@@ -13,20 +14,25 @@ from hypothesis import strategies as st
 from spdist.errors import MappingError
 from spdist.language import ast
 from spdist.language.types import Schema, Type
-from spdist.mapping import json_columns
+from spdist.mapping import json_columns, json_loop
 from spdist.mapping.base import MapSetting
 from spdist.mapping.json_columns import ColumnReader
+from spdist.mapping.kernels import Kernels
 from spdist.mapping.mappers import source_mapper
 from spdist.transports.events import Events
 from spdist.transports.payloads.payload import Payload, payload_columns
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _of_few() -> Iterator[None]:
-    """Few payloads are read like many."""
+@pytest.fixture(autouse=True, scope="module", params=["by Arrow", "compiled"])
+def way(request: pytest.FixtureRequest) -> Iterator[str]:
+    """How payloads are read; few like many."""
+    kernels = Kernels("spdist.mapping.json_kernels" if request.param == "compiled" else "none", "")
+    kernels.load()
+    assert (kernels.module is not None) == (request.param == "compiled")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_columns, "FEW", 1)
-        yield
+        patch.setattr(json_loop, "_KERNELS", kernels)
+        yield request.param
 
 
 #: Each as it stands in a payload; first those that everybody writes.
@@ -196,12 +202,16 @@ def test_each_payload_is_one_object(strange: list[bytes], form: bytes) -> None:
         (b'{"event":{"a":null,"price":7}}', False),
         (b'{"event":{"a":"x"}}', False),
         (b'{"event":null}', False),
-        (b'{"price":0.5,"a":"x"}', False),
     ],
 )
 def test_what_is_doubted_is_read_again(payload: bytes, columns: bool) -> None:
     usual = b'{"event":{"price":0.5,"a":"y"}}'
     assert (_read(_PRICES, [usual, payload, usual]) is not None) == columns
+
+
+def test_both_forms_side_by_side(way: str) -> None:
+    columns = _read(_PRICES, [b'{"event":{"price":0.5,"a":"y"}}', b'{"a":"x","price":0.5}'])
+    assert (columns is not None) == (way == "compiled")
 
 
 def test_what_is_read_again_are_the_doubted_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,11 +233,11 @@ def test_forms_may_change_between_batches() -> None:
         assert columns is not None
 
 
-def test_payloads_that_are_long_are_read() -> None:
+def test_payloads_that_are_long_are_read(way: str) -> None:
     long = "x" * (json_columns._BLOCK // 3)
     for size in (1, 2, 12):
         columns = _read(_PRICES, [b'{"price":1.5,"a":"%b"}' % (long * size).encode()] * 5)
-        assert (columns is not None) == (size < 12)
+        assert (columns is not None) == (size < 12 or way == "compiled")
 
 
 def test_other_mappings_have_no_columns() -> None:
@@ -242,3 +252,60 @@ def test_what_is_no_text_is_left_to_the_mapping(octets: bytes) -> None:
     """Arrow's parser takes it, and rows are made later."""
     schema = Schema.of([("a", "string"), ("b", "string")])
     assert _read(schema, [b'{"event":{"a":"x","b":"y"}}', b'{"event":{"a":"x","b":"' + octets + b'"}}']) is None
+
+
+_tokens = st.from_regex(
+    r"-?(0|[1-9][0-9]{0,24})([.][0-9]{1,24})?([eE][+-]?[0-9]{1,3})?", fullmatch=True, alphabet="-+.eE0123456789"
+)
+_numerals = st.floats().map(repr) | st.floats(width=32).map(repr) | st.integers(-(2**65), 2**65).map(str) | _tokens
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(_numerals, min_size=1, max_size=30), st.sampled_from(["int", "long", "float", "double"]))
+@example(
+    ["-0.0", "-1e-60", "1e-60", "0e999999999999", "1.5e-2147483648", "9007199254740993.0", "1e22", "1e23"], "double"
+)
+@example(["-0", "-0.0", "-1e-60", "1e-46", "-1e-46", "16777217", "9223372036854775807", "3.5e38", "1e-400"], "float")
+@example(["9223372036854775807", "9223372036854775808", "-9223372036854775808", "18446744073709551616"], "long")
+@example(["2147483647", "2147483648", "-2147483648", "-2147483649", "00", "-", "1.", "1e", "1e+", ".5"], "int")
+def test_numbers_are_those_of_the_mapping(numerals: list[str], kind: str) -> None:
+    _read(Schema.of([("n", kind)]), [b'{"n":%b}' % one.encode() for one in numerals])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data(), st.lists(st.integers(0, 255) | st.sampled_from(b'{}",:\\ nt0.-e'), min_size=1, max_size=3))
+def test_no_bytes_are_read_otherwise(data: st.DataObject, octets: list[int]) -> None:
+    schema = Schema.of([("price", "double"), ("a", "string"), ("n", "int"), ("b", "bool")])
+    usual = b'{"event": {"price": 2.5, "a": "x\xc3\xa4", "n": -12, "b": true}}'
+    changed = bytearray(usual)
+    for octet in octets:
+        place = data.draw(st.integers(0, len(changed) - 1))
+        changed[place : place + data.draw(st.integers(0, 2))] = bytes([octet])
+    _read(schema, [usual, bytes(changed), usual])
+
+
+def test_texts_of_one_payload_do_no_harm_to_others(way: str) -> None:
+    sent = [b'{"price":1.5,"a":"x"}', b'{"a":"\xff\xff","price":[]}', b'{"price":0.1234567890123456789,"a":"y"}'] * 3
+    rows, columns = ColumnReader(_setting(_PRICES)).read(pa.array(sent, pa.binary()))
+    assert list(rows) == [(1.5, "x"), None, (0.1234567890123456789, "y")] * 3
+    assert columns is None
+    escaped = [sent[0], b'{"price":2.5,"a":"\\n"}', sent[2]]
+    rows, columns = ColumnReader(_setting(_PRICES)).read(pa.array(escaped, pa.binary()))
+    assert columns is not None
+    assert columns.to_pydict() == {"price": [1.5, 2.5, 0.1234567890123456789], "a": ["x", "\n", "y"]}
+
+
+def test_rows_are_made_where_they_are_read_as_long_as_somebody_looks_at_them() -> None:
+    reader = ColumnReader(_setting(_PRICES))
+    sent = pa.array([b'{"price":1.5,"a":"x"}'] * 3, pa.binary())
+
+    def made() -> bool:
+        return reader.read(sent)[0]._rows is not None  # type: ignore[union-attr]
+
+    assert not made()
+    for _ in range(3):
+        assert list(reader.read(sent)[0])
+        assert made()
+    assert list(reader.read(sent)[0].at(numpy.array([2, 0])))  # type: ignore[union-attr]
+    assert [made() for _ in range(json_columns._PATIENCE + 1)] == [True] * json_columns._PATIENCE + [False]
+    assert not made()

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spdist.errors import TransportError
+from spdist.mapping.kernels import Kernels
 from spdist.transports.kafka import record_batches
 from spdist.transports.kafka.record_batches import FetchedMessages, following_offset, messages_of
 from tests.transports.kafka_batches import CODECS, Message, batch, plain, signed
@@ -19,10 +20,9 @@ from tests.transports.kafka_batches import CODECS, Message, batch, plain, signed
 @pytest.fixture(params=["one by one", "compiled"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How messages are read."""
-    kernels = record_batches._Compiled()
-    if request.param == "compiled":
-        kernels.load()
-        assert kernels.module is not None
+    kernels = Kernels("spdist.transports.kafka.batch_kernels" if request.param == "compiled" else "none", "")
+    kernels.load()
+    assert (kernels.module is not None) == (request.param == "compiled")
     monkeypatch.setattr(record_batches, "_KERNELS", kernels)
     return str(request.param)
 

@@ -5,12 +5,9 @@ Source: Kafka's documentation, message format, record batch; for aborted transac
 
 from __future__ import annotations
 
-import logging
 import struct
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -21,10 +18,9 @@ from aiokafka.record.memory_records import MemoryRecords
 from crc32c import crc32c
 
 from spdist.errors import TransportError
+from spdist.mapping.kernels import Kernels
 
 __all__ = ["FetchedMessages", "compile_later", "following_offset", "messages_of"]
-
-log = logging.getLogger(__name__)
 
 #: Of each batch: offset of its first message, length of what follows, epoch of the leader, version.
 _BEGIN = struct.Struct(">qiib")
@@ -77,29 +73,13 @@ class _Batch(NamedTuple):
     size: int = 0
 
 
-class _Compiled:
-    """`batch_kernels`, once they are compiled; until then, and without numba, messages are read one by one."""
-
-    def __init__(self) -> None:
-        self.module: Any = None
-        self.loading: threading.Thread | None = None
-
-    def load(self) -> None:
-        """Import them."""
-        try:
-            self.module = import_module("spdist.transports.kafka.batch_kernels")
-        except ImportError as error:
-            log.info("Kafka's messages are read one by one: %s", error)
-
-
-_KERNELS = _Compiled()
+#: Until it is compiled, and without numba, messages are read one by one.
+_KERNELS = Kernels("spdist.transports.kafka.batch_kernels", "Kafka's messages are read one by one")
 
 
 def compile_later() -> None:
     """Let a thread compile, or load, what reads messages many times as fast; who reads meanwhile does not wait."""
-    if _KERNELS.loading is None:
-        _KERNELS.loading = threading.Thread(target=_KERNELS.load, name="kafka kernels", daemon=True)
-        _KERNELS.loading.start()
+    _KERNELS.load_later()
 
 
 def following_offset(raw: bytes, offset: int) -> int:
