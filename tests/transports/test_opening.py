@@ -10,7 +10,7 @@ import pytest
 from spdist.config.kinds import Secret
 from spdist.config.sections import Kafka, Log, Nats, Transports
 from spdist.errors import ConfigError, TransportError
-from spdist.transports.kafka.options import KafkaSettings, python_options, spark_options
+from spdist.transports.kafka.options import KafkaSettings, python_options
 from spdist.transports.kafka.transport import KafkaTransport
 from spdist.transports.log import LogTransport
 from spdist.transports.nats.transport import NatsTransport
@@ -39,7 +39,7 @@ def test_the_log_needs_nothing() -> None:
     assert transport.directory == Path("/the/topics")
 
 
-def test_kafka_for_python_and_for_spark() -> None:
+def test_kafka_for_python() -> None:
     kafka = Kafka(bootstrap_servers="a:9092, b:9092", properties=Secret(PROPERTIES), replication_factor=3)
     settings = transport_settings(section("kafka", kafka))
     assert "ScramLogin" not in repr(settings)
@@ -55,9 +55,6 @@ def test_kafka_for_python_and_for_spark() -> None:
         "ssl_cafile": "/etc/ca.pem",
     }
     assert python_options(found.properties, producer=True)["compression_type"] == "lz4"
-    options = spark_options(found)
-    assert options["kafka.bootstrap.servers"] == "a:9092,b:9092"
-    assert options["kafka.security.protocol"] == "SASL_SSL"
     transport.close()
 
 

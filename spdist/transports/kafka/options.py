@@ -1,7 +1,7 @@
-"""Settings of Kafka's clients: written once, as Kafka's Java clients name them, for Spark and for Python.
+"""Settings of Kafka's clients: written as Kafka's Java clients name them, for those of Python.
 
-Spark's connector takes them as they are. The Python client names them with underscores and has no Java key stores: keys
-and certificates are PEM files (``ssl.truststore.type=PEM``), and what a JAAS line says is taken out of it.
+These name them with underscores and have no Java key stores: keys and certificates are PEM files
+(``ssl.truststore.type=PEM``), and what a JAAS line says is taken out of it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from spdist.errors import TransportError
 from spdist.transports.options import Options, local_path
 from spdist.transports.sockets.tls import Certificate, client_context
 
-__all__ = ["KafkaSettings", "app_properties", "asyncio_options", "python_options", "spark_options"]
+__all__ = ["KafkaSettings", "app_properties", "asyncio_options", "python_options"]
 
-#: What both clients have under the same name but for dots, and what its text means.
+#: What the clients of Java and Python have under the same name but for dots, and what its text means.
 _SAME: dict[str, type] = {
     "client.id": str,
     "security.protocol": str,
@@ -148,22 +148,13 @@ def app_properties(read: Options, pairs: Iterable[tuple[str, str]] | None = None
     return found
 
 
-def spark_options(settings: KafkaSettings) -> dict[str, str]:
-    """Return the options of Spark's Kafka source and sink that say how to reach the brokers.
-
-    `settings` must name the brokers: see `spdist.transports.kafka.zookeeper.bootstrap_servers`.
-    """
-    options = {f"kafka.{name}": value for name, value in settings.properties.items()}
-    return options | {"kafka.bootstrap.servers": settings.bootstrap_servers}
-
-
 def python_options(properties: Mapping[str, str], *, producer: bool = False) -> dict[str, Any]:
     """Return `properties` as arguments of the Python clients.
 
     Parameters
     ----------
     properties : mapping of str to str
-        With Java's names; those that only Spark's clients have are left out.
+        With Java's names; those that only Java's clients have are left out.
     producer : bool
         Whether those of a producer are wanted.
 
