@@ -25,9 +25,9 @@ class Topics(KafkaReader):
         self.asked: list[tuple[str, int, int, int]] = []
 
     def messages(self, topic: str, partition: int, begin: int, end: int) -> Iterator[FetchedMessages]:
-        """Yield what is there, whatever is asked for."""
+        """Return what is there, whatever is asked for."""
         self.asked.append((topic, partition, begin, end))
-        yield self.there[f"{topic}/{partition}"]
+        return iter([self.there[f"{topic}/{partition}"]])
 
 
 def fetched(offset: int, value: bytes, headers: list[tuple[str, bytes | None]], sent: int) -> FetchedMessages:
@@ -85,3 +85,13 @@ def test_what_several_tasks_heard_is_put_together() -> None:
     right.apply_control(left.control())
     right.apply_control(control_record(60, {"A.S": {0: 1, 1: 4}}))
     assert (right.tick, right.positions) == (70, {"A.S": {0: 2, 1: 4}})
+
+
+def test_messages_of_the_next_partition_are_asked_for_before_those_of_one_are_read() -> None:
+    topics = Topics({f"A.S/{number}": fetched(4, b"x", said("f", 1, 1, 5), 7) for number in range(3)})
+    arrivals = Arrivals(kafka=topics)
+    records = arrivals.records([batch(50, {}, [("A.S", number, 4, 5) for number in range(3)])])
+    assert next(records).partition == 0
+    assert [partition for _, partition, *_ in topics.asked] == [0, 1]
+    assert [record.partition for record in records] == [1, 2]
+    assert arrivals.positions == {"A.S": {0: 5, 1: 5, 2: 5}}

@@ -17,6 +17,7 @@ from spdist.transports.kafka import fetching
 from spdist.transports.kafka.extents import KafkaExtents
 from spdist.transports.kafka.fetching import KafkaFetcher
 from spdist.transports.kafka.options import KafkaSettings
+from tests.transports.kafka_batches import batch, plain
 
 Eventually = Callable[..., object]
 _NUMBERS = count()
@@ -150,3 +151,55 @@ def test_a_topic_that_is_gone_is_told(kafka_broker: KafkaBroker) -> None:
     with pytest.raises(TransportError, match="never-made"):
         transport.ends([("never-made", 0)])
     transport.close()
+
+
+# --------------------------------------------------------------------------------- what was sent beyond the end is kept
+class Answers:
+    """A broker's, of batches of ten messages."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at_a_time: int) -> None:
+        self.asked: list[tuple[int, int]] = []
+
+        async def asked(_fetcher: KafkaFetcher, place: TopicPartition, offset: int) -> tuple[bytes, list[object]]:
+            self.asked.append((place.partition, offset))
+            first = offset - offset % 10
+            values = ([b"%d" % number for number in range(at, at + 10)] for at in range(first, first + at_a_time, 10))
+            return b"".join(batch(first + 10 * n, plain(*some)) for n, some in enumerate(values)), []
+
+        monkeypatch.setattr(KafkaFetcher, "_asked", asked)
+
+
+@pytest.fixture
+def alone() -> Iterator[KafkaFetcher]:
+    made = KafkaFetcher(KafkaSettings("127.0.0.1:1", patience_ms=300))
+    yield made
+    made.close()
+    assert not made._kept
+
+
+def offsets(fetcher: KafkaFetcher, begin: int, end: int, partition: int = 0) -> list[int]:
+    return [offset for offset, *_ in read(fetcher, "t", begin, end, partition)]
+
+
+def test_who_goes_on_at_the_end_is_not_sent_the_same_again(
+    alone: KafkaFetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = Answers(monkeypatch, 40)
+    assert offsets(alone, 0, 55) == list(range(55))
+    assert answers.asked == [(0, 0), (0, 40)]
+    assert offsets(alone, 55, 75) == list(range(55, 75))
+    assert offsets(alone, 75, 120) == list(range(75, 120))
+    assert answers.asked == [(0, 0), (0, 40), (0, 80)]
+    assert offsets(alone, 120, 121) == [120]
+    assert answers.asked[3:] == [(0, 120)]
+
+
+def test_who_goes_on_elsewhere_is_sent_what_is_there(alone: KafkaFetcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = Answers(monkeypatch, 40)
+    for begin, end, partition in ((0, 15, 0), (5, 15, 0), (15, 20, 1), (15, 20, 0), (20, 30, 0)):
+        assert offsets(alone, begin, end, partition) == list(range(begin, end))
+    assert answers.asked == [(0, 0), (0, 5), (1, 15)]
+    monkeypatch.setattr(fetching, "_KEPT_BYTES", 100)
+    assert offsets(alone, 30, 35) == list(range(30, 35))
+    assert offsets(alone, 35, 40) == list(range(35, 40))
+    assert answers.asked[3:] == [(0, 35)]

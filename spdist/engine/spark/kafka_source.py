@@ -223,7 +223,7 @@ class KafkaReader:
         self._fetchers: dict[str, KafkaFetcher] = {}
 
     def messages(self, topic: str, partition: int, begin: int, end: int) -> Iterator[FetchedMessages]:
-        """Yield the messages of some offsets in order, see `KafkaFetcher.messages`; `topic` is our name."""
+        """Return the messages of some offsets in order, see `KafkaFetcher.messages`; `topic` is our name."""
         one = self._inputs[topic]
         settings = replace(one.settings, patience_ms=one.patience_ms)
         key = repr((settings, sorted(settings.properties.items())))

@@ -20,7 +20,7 @@ from dataclasses import astuple, fields
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -47,6 +47,9 @@ from spdist.transports.delivery import Outgoing
 from spdist.transports.kafka.transport import read_headers
 from spdist.transports.opening import open_place
 from spdist.transports.payloads.headers import outsiders_record
+
+if TYPE_CHECKING:
+    from spdist.transports.kafka.record_batches import FetchedMessages
 
 __all__ = ["COUNTERS", "Arrivals", "catch_up", "rejected_column", "route_batch", "run_batch", "run_routed_batch"]
 
@@ -94,14 +97,13 @@ class Arrivals:
 
     def records(self, batches: Iterable[Any]) -> Iterator[Record]:
         """Yield the records of all batches in order, without control records."""
-        for batch in batches:
-            for record in from_batch(batch):
-                if is_control(record):
-                    self.apply_control(record)
-                elif is_range(record):
-                    yield from self._fetched(record)
-                else:
-                    yield record
+        for record, messages in self._asked(record for batch in batches for record in from_batch(batch)):
+            if is_control(record):
+                self.apply_control(record)
+            elif messages is not None:
+                yield from self._fetched(record, messages)
+            else:
+                yield record
 
     def control(self, rejected: Mapping[str, int] | None = None) -> Record:
         """Return what has been said of the batch as a control record, and what was `rejected` here."""
@@ -120,17 +122,30 @@ class Arrivals:
         known = self.positions.setdefault(topic, {})
         known[partition] = max(offset, known.get(partition, offset))
 
-    def _fetched(self, told: Record) -> Iterator[Record]:
-        """Yield the records of the messages that are to be fetched."""
-        assert self._kafka is not None
-        topic, partition, begin, end = read_range(told)
+    def _asked(self, records: Iterable[Record]) -> Iterator[tuple[Record, Iterator[FetchedMessages] | None]]:
+        """Yield records, those of Kafka's partitions with their messages: the next one's are asked for already."""
+        before: tuple[Record, Iterator[FetchedMessages] | None] | None = None
+        for record in records:
+            messages = None
+            if is_range(record):
+                assert self._kafka is not None
+                messages = self._kafka.messages(*read_range(record))
+            if before is not None:
+                yield before
+            before = record, messages
+        if before is not None:
+            yield before
+
+    def _fetched(self, told: Record, messages: Iterator[FetchedMessages]) -> Iterator[Record]:
+        """Yield the records of the messages that are fetched."""
+        topic, partition, _, end = read_range(told)
         self.tick = max(self.tick, told.clock)
         users = self._mapped.get(topic)
-        for some in self._kafka.messages(topic, partition, begin, end):
+        for some in messages:
             self.messages[topic] += len(some)
             if users is not None:
-                messages = Messages(topic, partition, some.offsets, some.times, some.values, some.keys)
-                yield from users.records(users.timely(messages, told.clock))
+                own = Messages(topic, partition, some.offsets, some.times, some.values, some.keys)
+                yield from users.records(users.timely(own, told.clock))
             else:
                 columns = some.offsets.to_pylist(), some.values.to_pylist(), some.headers or (), some.times.to_pylist()
                 for offset, value, headers, sent in zip(*columns, strict=True):

@@ -42,8 +42,11 @@ __all__ = ["KafkaFetcher"]
 # It tells of every connection that is not there; what comes of it is ours to say.
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
-#: Bytes that a broker sends together, but for a batch that is larger alone.
-_FETCH_BYTES = 8 << 20
+#: Bytes that a broker sends together, but for a batch that is larger alone: about what makes two records of ours, the
+#: first of which is processed while the second is read.
+_FETCH_BYTES = 4 << 20
+#: Bytes that are kept of what brokers have sent beyond what was asked for.
+_KEPT_BYTES = 64 << 20
 #: How long a broker waits for messages: they are there when they are asked for.
 _WAIT_MS = 200
 #: Until who has no leader, or no broker, is asked again.
@@ -59,6 +62,9 @@ _REFUSED = (
     UnsupportedSaslMechanismError,
 )
 
+#: From which offset on a broker has sent something, what, and which transactions in it were aborted.
+_Sent = tuple[int, bytes, list[tuple[int, int]]]
+
 
 class KafkaFetcher:
     """Reads messages of one Kafka cluster by their offsets.
@@ -70,7 +76,8 @@ class KafkaFetcher:
 
     State
     -----
-    A thread with connections, from the first call on. What a forked process inherits opens its own.
+    A thread with connections, from the first call on. What a forked process inherits opens its own. Of each partition
+    what a broker sent beyond the end that was asked for last, for who goes on there: together up to 64 MiB.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -81,13 +88,16 @@ class KafkaFetcher:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._client: Any = None
+        #: From which offset on, and what a broker has sent; whoever goes on anywhere else, asks.
+        self._kept: dict[tuple[str, int], tuple[int, Future[_Sent]]] = {}
 
     def messages(
         self, topic: str, partition: int, begin: int, end: int, *, keys: bool = False, headers: bool = False
     ) -> Iterator[FetchedMessages]:
-        """Yield the messages of offsets from `begin` on and before `end`, in order: whoever asks again gets the same.
+        """Return the messages of offsets from `begin` on and before `end`, in order: whoever asks again gets the same.
 
-        Those of aborted transactions are left out. What comes next is fetched while this is worked at.
+        Those of aborted transactions are left out. The first are fetched from now on, and what comes next while this is
+        worked at.
 
         Parameters
         ----------
@@ -107,17 +117,38 @@ class KafkaFetcher:
         TransportError
             Messages were deleted, a batch is damaged, or the brokers refuse.
         """
-        fetching = self._begun(self._fetched(topic, partition, begin, end)) if begin < end else None
-        while fetching is not None:
-            at, raw, aborted = fetching.result()
-            following = following_offset(raw, at)
-            fetching = self._begun(self._fetched(topic, partition, following, end)) if following < end else None
-            found = messages_of(raw, at, end, aborted, keys=keys, headers=headers, checked=self._checked)
-            if len(found):
-                yield found
+        fetching = self._sent(topic, partition, begin, end) if begin < end else None
+
+        def following() -> Iterator[FetchedMessages]:
+            sent = fetching
+            while sent is not None:
+                at, raw, aborted = sent.result()
+                behind = following_offset(raw, at)
+                if behind > end:
+                    self._keep(topic, partition, end, sent)
+                sent = self._begun(self._fetched(topic, partition, behind, end)) if behind < end else None
+                first = max(at, begin)
+                found = messages_of(raw, first, end, aborted, keys=keys, headers=headers, checked=self._checked)
+                if len(found):
+                    yield found
+
+        return following()
+
+    def _sent(self, topic: str, partition: int, begin: int, end: int) -> Future[_Sent]:
+        """Return what a broker has sent for `begin`, or will send."""
+        kept_from, kept = self._kept.pop((topic, partition), (-1, None))
+        if kept is not None and kept_from == begin and self._pid == os.getpid():
+            return kept
+        return self._begun(self._fetched(topic, partition, begin, end))
+
+    def _keep(self, topic: str, partition: int, begin: int, sent: Future[_Sent]) -> None:
+        """Keep what was sent beyond the end for who goes on at `begin`, where there is room."""
+        if sum(len(one.result()[1]) for _, one in self._kept.values()) + len(sent.result()[1]) <= _KEPT_BYTES:
+            self._kept[topic, partition] = begin, sent
 
     def close(self) -> None:
         """Close the connections and end the thread."""
+        self._kept.clear()
         loop, self._loop = self._loop, None
         if loop is None or self._pid != os.getpid():
             return
@@ -126,20 +157,16 @@ class KafkaFetcher:
         loop.call_soon_threadsafe(loop.stop)
         if self._thread is not None:
             self._thread.join(_END_S)
-        if not loop.is_running():
-            loop.close()
 
-    def _begun(self, coroutine: Coroutine[Any, Any, tuple[int, bytes, list[tuple[int, int]]]]) -> Future[Any]:
+    def _begun(self, coroutine: Coroutine[Any, Any, _Sent]) -> Future[_Sent]:
         if self._loop is None or self._pid != os.getpid():
             compile_later()
             self._pid, self._client, self._loop = os.getpid(), None, asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="kafka fetcher", daemon=True)
+            self._thread = threading.Thread(target=_run, args=(self._loop,), name="kafka fetcher", daemon=True)
             self._thread.start()
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
-    async def _fetched(
-        self, topic: str, partition: int, offset: int, end: int
-    ) -> tuple[int, bytes, list[tuple[int, int]]]:
+    async def _fetched(self, topic: str, partition: int, offset: int, end: int) -> _Sent:
         """Return what a broker sends from an offset on, at least one whole batch: from where, and what was aborted."""
         deadline = time.monotonic() + self._settings.patience_ms / 1000
         place, told = TopicPartition(topic, partition), ""
@@ -240,6 +267,14 @@ class KafkaFetcher:
         if client is not None:
             with contextlib.suppress(KafkaError, OSError, TimeoutError):
                 await asyncio.wait_for(client.close(), _END_S)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, and close it, also where nobody waits so long."""
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
 
 
 def _worded(error: BaseException) -> str:
