@@ -15,7 +15,8 @@ from spdist.errors import Span
 from spdist.language import ast
 from spdist.language.types import Type, promote
 
-__all__ = ["FLAG", "NUMBER", "REAL", "NotTyped", "TypedWriter", "Value", "dtype_of", "either", "fits", "zero_of"]
+__all__ = ["FLAG", "NUMBER", "REAL", "WRITERS", "NotTyped", "TypedWriter", "Value"]
+__all__ += ["dtype_of", "either", "fits", "zero_of"]
 
 NUMBER, REAL, FLAG = "int64", "float64", "uint8"
 _REALS = (Type.FLOAT, Type.DOUBLE)
@@ -290,9 +291,11 @@ class TypedWriter:
         aggregate = self._aggregate(node)
         if aggregate is not None:
             return aggregate
-        from spdist.program.functions import called  # it writes expressions itself
+        return WRITERS[ast.FunctionCall](self, node)
 
-        return called(self, node)
+
+#: What writes calls; `functions`, which writes expressions itself, adds it (`queries.result_text` imports it).
+WRITERS: dict[type, Callable[[TypedWriter, Any], Value]] = {}
 
 
 def _quotient(op: str, type: Type, left: str, right: str) -> str:

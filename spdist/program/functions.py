@@ -11,7 +11,7 @@ from spdist.extension import lookup
 from spdist.language import ast
 from spdist.language.types import Type
 from spdist.operators.selection.selector import is_aggregator
-from spdist.program.expressions import NotTyped, TypedWriter, Value, either
+from spdist.program.expressions import WRITERS, NotTyped, TypedWriter, Value, either
 
 __all__ = ["CLOCKS", "called", "may_fail"]
 
@@ -145,3 +145,5 @@ _FORMS: dict[str, Form] = {
     "instanceOfString": _instance_of(Type.STRING),
     "instanceOfBoolean": _instance_of(Type.BOOL),
 }
+
+WRITERS[ast.FunctionCall] = called

@@ -27,7 +27,7 @@ from spdist.language.types import Type, promote
 from spdist.operators.expressions.codegen import Bindings, Frame
 from spdist.operators.expressions.scripts import script_function
 
-__all__ = ["Aggregates", "ExpressionWriter", "Reader", "unsupported"]
+__all__ = ["WRITERS", "Aggregates", "ExpressionWriter", "Reader", "unsupported"]
 
 _ZERO = (Null("True", "False"),)
 _WRAPS = {
@@ -151,7 +151,7 @@ class ExpressionWriter:
 
     def write(self, expression: ast.Expression) -> Code:
         """Return the code of `expression`."""
-        write = _WRITERS.get(type(expression))
+        write = WRITERS.get(type(expression))
         if write is None:
             raise unsupported(f"'{type(expression).__name__}' in an expression", expression.span)
         return write(self, expression)
@@ -383,13 +383,9 @@ class ExpressionWriter:
             self._lazy -= lazy
         return tuple(arguments)
 
-    def _in(self, node: ast.In) -> Code:
-        from spdist.operators.expressions.membership import membership  # it writes expressions itself
 
-        return membership(self, node)
-
-
-_WRITERS: dict[type, Callable[[ExpressionWriter, Any], Code]] = {
+#: What writes each kind of node; `membership`, which writes expressions itself, adds ``in`` (`readers` imports it).
+WRITERS: dict[type, Callable[[ExpressionWriter, Any], Code]] = {
     ast.Literal: ExpressionWriter._literal,
     ast.TimeLiteral: ExpressionWriter._time,
     ast.Variable: ExpressionWriter._variable,
@@ -398,7 +394,6 @@ _WRITERS: dict[type, Callable[[ExpressionWriter, Any], Code]] = {
     ast.IsNullEvent: ExpressionWriter._is_null_event,
     ast.Binary: ExpressionWriter._binary,
     ast.FunctionCall: ExpressionWriter._call,
-    ast.In: ExpressionWriter._in,
 }
 
 

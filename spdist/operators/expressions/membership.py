@@ -11,7 +11,7 @@ from spdist.functions.forms import Code
 from spdist.language import ast
 from spdist.language.checking.scope import Source
 from spdist.language.types import Type
-from spdist.operators.expressions.expression import ExpressionWriter
+from spdist.operators.expressions.expression import WRITERS, ExpressionWriter
 from spdist.operators.expressions.finding import StoredReader, ask
 from spdist.operators.expressions.pushing import names_store
 from spdist.operators.tables.stores import Store
@@ -68,3 +68,6 @@ def membership(writer: ExpressionWriter, node: ast.In) -> Code:
     else:
         tests.append(f"bool({rows})")
     return Code(f"({' and '.join(tests)})", Type.BOOL, nullable=False)
+
+
+WRITERS[ast.In] = membership

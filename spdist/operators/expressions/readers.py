@@ -12,6 +12,9 @@ from spdist.language.catalog import Catalog
 from spdist.language.checking.expressions import type_of
 from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Type
+
+# Who writes expressions has a reader: so `in` is known to the writers wherever one can stand.
+from spdist.operators.expressions import membership as membership
 from spdist.operators.expressions.codegen import Bindings, Frame
 from spdist.operators.expressions.expression import Reader
 
