@@ -146,3 +146,25 @@ def test_time_stands_still_while_nobody_knows_what_waits(tmp_path: Path) -> None
     assert reader.plan(at(5, 50_000), 51_000) == at(5, 51_000)
     brokers.away = True
     assert reader.plan(at(5, 51_000), 90_000) is None
+
+
+def test_brokers_are_asked_less_often_while_nothing_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, pauses = 100.0, list[float]()
+    monkeypatch.setattr("spdist.engine.spark.source.time.monotonic", lambda: now)
+    monkeypatch.setattr("spdist.engine.spark.source.time.sleep", pauses.append)
+    brokers = Brokers(t_0=(0, 5))
+    reader = source(tmp_path, plan(brokers, t={0: 5}))
+    for moment in (100.0, 101.0, 200.0):
+        now = moment
+        reader.read(at(5, 1))
+    assert pauses == pytest.approx([0.0, 0.01, 0.05])
+    brokers.there["t", 0] = 0, 9
+    _, end = reader.read(at(5, 1))
+    assert end["kafka"] == {"t": {"0": 9}}
+    now = 200.5
+    reader.read(end)
+    assert pauses[3:] == pytest.approx([0.005])
+    log = LogReader(reader.settings, reader.transport)
+    now = 300.0
+    log.read({"topics": {}, "tick": 1})
+    assert len(pauses) == 4

@@ -47,8 +47,13 @@ _CONTROL, _RANGE = -1, -2
 _MAX_BATCH_BYTES = 16 * 1024 * 1024
 #: A live query that merges producers looks at their promises at most this often.
 _PROMISES_EVERY_MS = 200
+#: While nothing comes, Kafka's brokers are asked less often: after a pause of this part of the time since something
+#: did, but of no more than so many seconds.
+_PAUSED, _LONGEST_PAUSE_S = 0.01, 0.05
 #: The option under which the settings travel.
 _OPTION = "settings"
+#: What passes in offsets while nothing comes.
+_NO_TIME = {"tick": 0, "behind": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +110,17 @@ class LogReader(SimpleDataSourceStreamReader):
 
     Offsets are ``{"topics": {topic: {partition: offset}}, "tick": ms}``. The first batch comes right away, also without
     records: it shows that the query runs and publishes what an earlier run may have left unpublished.
+
+    State
+    -----
+    When something has come last.
     """
 
     def __init__(self, settings: SourceSettings, transport: SizedReader, kafka: KafkaPlan | None = None) -> None:
         self.settings = settings
         self.transport = transport
         self.kafka = kafka
+        self._came = time.monotonic()
 
     def initialOffset(self) -> Offsets:
         """Return where reading begins, with tick 0."""
@@ -125,7 +135,11 @@ class LogReader(SimpleDataSourceStreamReader):
     def read(self, start: Offsets) -> tuple[Iterator[Any], Offsets]:
         """Return the next batch as Arrow batches and where it ends; nothing and `start` where it is not yet time."""
         end = None if StopFlag(self.settings.stop_flag).obeyed() else self.plan(start, int(time.time() * 1000))
+        if end is not None and (end | _NO_TIME) != (start | _NO_TIME):
+            self._came = time.monotonic()
         if end is None:
+            if self.kafka is not None:  # to ask brokers takes much longer than to look at files
+                time.sleep(min(_LONGEST_PAUSE_S, _PAUSED * (time.monotonic() - self._came)))
             return iter(()), start
         return _LazyBatches(self, start, end), end
 
