@@ -346,6 +346,40 @@ def test_sequences(text: str, elements: tuple[ast.StateElement, ...]) -> None:
     assert found == ast.PatternInput("sequence", ast.ChainState(elements), SECOND)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not A for 1 sec -> e2=B -> not A for 1 sec",
+        "e1=A -> not B for 1 sec -> e2=B -> not A for 1 sec",
+        "every (e1=A -> not B for 1 sec) -> e2=B",
+        "(not A and e2=B), e1=A",
+        "every ((not A for 1 sec and e2=B)), e1=A",
+        "(e1=A and e2=B), not A for 1 sec, e3=B",
+        "e1=A, not B for 1 sec, e2=B, not A for 1 sec",
+    ],
+)
+def test_order_of_absences_and_brackets(text: str) -> None:
+    assert isinstance(query(f"from {text} select 1 as x insert into Out").input, ast.PatternInput)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("not A for 1 sec -> not B for 1 sec", "Absences stand in a row"),
+        ("e1=A -> not A for 1 sec -> not B for 1 sec", "Absences stand in a row"),
+        ("every not A for 1 sec -> not B for 1 sec -> e1=A", "Absences stand in a row"),
+        ("not A for 1 sec, e2=B, not A for 1 sec", "Absences stand in a row"),
+        ("e1=A, not A for 1 sec, not B for 1 sec", "Absences stand in a row"),
+        ("(e1=A and e2=B), e3=A", "begin with a bracket"),
+        ("every (e1=A or e2=B), e3=A", "begin with a bracket"),
+        ("(e1=A, e2=B)", "begin with a bracket"),
+    ],
+)
+def test_refused_order_of_absences_and_brackets(text: str, message: str) -> None:
+    with pytest.raises(SiddhiSyntaxError, match=message):
+        query(f"from {text} select 1 as x insert into Out")
+
+
 def test_a_single_stream_without_name_and_bound_is_no_pattern() -> None:
     assert query("from A select v insert into Out").input == A
     assert query("from (A) select v insert into Out").input == A

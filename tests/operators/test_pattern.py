@@ -116,7 +116,7 @@ def test_waiting_begins_with_the_start_of_the_app() -> None:
 
 
 def test_two_absences_due_together_come_in_the_order_of_the_text() -> None:
-    pattern = "every not A for 100 millisec -> every not B for 100 millisec"
+    pattern = "every (not A for 100 millisec and not B for 100 millisec)"
     text = f"{STREAMS} from {pattern} select currentTimeMillis() as t insert into Out;"
     checked = check(parse(text), catalog(), text)
     outcomes = []

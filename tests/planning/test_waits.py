@@ -17,7 +17,7 @@ HEAD = "define stream A (v int, at long); define stream B (v int); define window
         ("every A -> not B[v > 1] for 5 sec", [("absence", "B[v > 1]", 5000, True)]),
         ("not B for 5 sec -> e=A", [("absence", "B", 5000, False)]),
         ("every e=A -> not B and f=A", [("absence", "B", None, False)]),
-        ("not A for 1 sec -> not B for 2 sec", [("absence", "A", 1000, False), ("absence", "B", 2000, True)]),
+        ("not A for 1 sec and not B for 2 sec", [("absence", "A", 1000, False), ("absence", "B", 2000, False)]),
         ("A#window.time(1 min)", [("window", "time(1 min)", 60_000, True)]),
         ("A#window.timeBatch(500)", [("window", "timeBatch(500)", 500, True)]),
         ("A#window.length(5)", []),

@@ -202,9 +202,10 @@ def _pattern(names: Names, pattern: ast.PatternInput) -> Scope | None:
     every = Scope(tuple(sources), tables=names.all_tables()).by_name()
     for position, (element, _) in enumerate(elements):
 
-        def scope_of(source: Source, position: int = position) -> Scope:
+        def scope_of(source: Source, position: int = position, element: ast.StateElement = element) -> Scope:
             around = (*sources[:position], source, *sources[position + 1 :])
-            return dataclasses.replace(every, sources=around).of_element(position, partners[position])
+            absent = isinstance(element, ast.AbsentState)
+            return dataclasses.replace(every, sources=around).of_element(position, partners[position], absent)
 
         handled = check_filters(names, element.input.before, sources[position], scope_of)
         if handled is None:

@@ -171,7 +171,7 @@ class Scope:
         """Return the attribute's name."""
         return self.sources[reference.source].schema.names[reference.attribute]
 
-    def of_element(self, position: int, partner: int | None = None) -> Scope:
+    def of_element(self, position: int, partner: int | None = None, absent: bool = True) -> Scope:
         """Return the scope of the filters of a pattern's element: its own event, and those of earlier elements.
 
         Parameters
@@ -180,12 +180,17 @@ class Scope:
             The element's position in `sources`.
         partner : int, optional
             The other side of its ``and`` or ``or``.
+        absent : bool
+            Whether the element is a ``not``, or has no side that it may not name: an event on the right side of
+            ``and`` or ``or`` may not name the left one.
         """
         visible: Sequence[int] = range(position + 1)
-        if partner is not None and partner > position:
-            visible = (*visible, partner)
         # Siddhi sets up the right side of `and` and `or` before the left one, and looks for a bare name in all that is
         # set up; it fails in another way where something is not.
+        if partner is not None and partner > position:
+            visible = (*visible, partner)
+        elif partner is not None and not absent:
+            visible = tuple(one for one in visible if one != partner)
         end = max(position, partner) if partner is not None and partner > position else position
         last = end == len(self.sources) - 1 and (partner is None or partner > position)
         missing = AppValidationError if last else UndefinedNameError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from spdist.language import ast
@@ -11,6 +12,10 @@ __all__ = ["InputBuilder", "source_names"]
 
 _QUANTIFIERS: dict[str, tuple[int, int | None]] = {"PLUS": (1, None), "STAR": (0, None), "QUESTION": (0, 1)}
 _NESTING = {"single_input", "join", "pattern", "sequence", "group", "every", "logical"}
+#: Where ``not … for`` (N) may stand among other elements (P): the first one in front of an event, or the last one
+#: behind one; a sequence does not both begin and end with one.
+_AROUND = "N|P*NP[NP]*|[NP]*PNP*"
+_ABSENCES = {"pattern": re.compile(f"P+|{_AROUND}"), "sequence": re.compile(f"P+|(?:{_AROUND})P+|P(?:{_AROUND})")}
 _ONE_WINDOW = "A stream takes one window; put the second one into a query of its own."
 
 
@@ -94,7 +99,9 @@ class InputBuilder(ExpressionBuilder):
             return element.input
         self._refuse_windows(top, element)
         limit = self.build(within[0]) if within else None
-        return ast.PatternInput(self._kind(top), element, limit, span=self.span(branch))
+        kind = self._kind(top)
+        self._refuse_order(top, kind)
+        return ast.PatternInput(kind, element, limit, span=self.span(branch))
 
     def _kind(self, top: Branch) -> Literal["pattern", "sequence"]:
         kinds = {tree.data for tree in _chains(top)} & {"pattern", "sequence"}
@@ -105,6 +112,18 @@ class InputBuilder(ExpressionBuilder):
         for count in _quantified(top):
             self.fail(count, "A pattern counts with <min:max>", "+, * and ? belong to sequences (a, b+, c).")
         return "pattern"
+
+    def _refuse_order(self, top: Branch, kind: Literal["pattern", "sequence"]) -> None:
+        """Refuse what Siddhi's grammar has no place for: absences in a row, and brackets in front of a sequence."""
+        items = [_repeated(item) for item in (top.children if top.data == kind else [top])]
+        first = items[0]
+        if kind == "sequence" and first.data == "group" and not any(map(_waits, items)) and not _is_absence(first):
+            self.fail(first, "A sequence does not begin with a bracket", "a=A and b=B, c=C")
+        if any(_waits(item) for item in items if item.data != "absent"):
+            return
+        order = "".join("N" if item.data == "absent" else "P" for item in items)
+        if not _ABSENCES[kind].fullmatch(order):
+            self.fail(top, "Absences stand in a row here", "Put an event between them, or join them by 'and'.")
 
     def _refuse_windows(self, place: Branch, element: ast.StateElement) -> None:
         for node in element.walk():
@@ -182,6 +201,27 @@ def _chains(branch: Branch) -> list[Branch]:
         for child in branch.children:
             found += _chains(child) if hasattr(child, "children") else []
     return found
+
+
+def _repeated(branch: Branch) -> Branch:
+    """Return what `branch` repeats, where it is an ``every``; else itself."""
+    child: Branch = branch.children[0] if branch.data == "every" else branch
+    return child
+
+
+def _waits(branch: Branch) -> bool:
+    """Tell whether `branch` is ``not … for`` as an element of its own, or brackets one."""
+    if branch.data in ("every", "group", "pattern", "sequence"):
+        return any(map(_waits, branch.children))
+    return bool(branch.data == "absent")
+
+
+def _is_absence(group: Branch) -> bool:
+    """Tell whether `group` brackets a pair with a ``not``, whose brackets are its own; those of others make a chain."""
+    inside: Branch = group.children[0]
+    if inside.data == "group":
+        return _is_absence(inside)
+    return inside.data == "logical" and any(getattr(side, "data", "") == "absent" for side in inside.children)
 
 
 def _quantified(branch: Branch) -> list[Branch]:
