@@ -12,6 +12,7 @@ from spdist.errors import (
     UndefinedNameError,
     UnsupportedFeatureError,
 )
+from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checker import CheckedQuery, check
 from spdist.language.parsing.parser import parse
@@ -22,6 +23,7 @@ define stream B (id string, v int);
 define stream D (k int, w double);
 @OnError(action='STREAM') define stream F (id string);
 define table T (id string, n int);
+@PrimaryKey('id') define table K (id string, n int);
 define window W (id string, deg double) length(3);
 define trigger Tick at every 5 sec;
 define aggregation G from A select id, sum(v) as total group by id aggregate every sec, min;
@@ -130,6 +132,8 @@ def test_joins(text: str, schema: str, catalog: Catalog) -> None:
     ("text", "kind", "message"),
     [
         ("from A join B on A.v == B.v select id", AppValidationError, "'id' is ambiguous"),
+        ("from A join T on T.id == id select A.id", AppValidationError, "'id' is ambiguous"),
+        ("from A as x join K on K.id == id select x.id", AppValidationError, "'id' is ambiguous"),
         ("from A as x join D on A.v == k select x.id", AppValidationError, "no source called 'A'"),
         ("from A[x.v > 1] as x join D select x.id", UndefinedNameError, "no source called 'x'"),
         ("from A join D on A.v select A.id", SiddhiTypeError, "'on' needs a bool"),
@@ -183,6 +187,13 @@ def test_refused_joins(text: str, kind: type[SiddhiAppError] | ErrorKind, messag
 )
 def test_patterns(text: str, schema: str, catalog: Catalog) -> None:
     assert str(query(f"{text} insert into O", catalog).output) == schema
+
+
+def test_a_bare_name_is_of_the_stream_that_looks_into_a_keyed_table(catalog: Catalog) -> None:
+    found = query("from A join K on id == K.id and n > 1 select A.id insert into O", catalog).query.input
+    assert isinstance(found, ast.JoinInput) and found.on is not None
+    names = [str(node.stream and node.stream.id) for node in found.on.walk() if isinstance(node, ast.Variable)]
+    assert names == ["A", "K", "None"]
 
 
 def test_sources_of_a_pattern(catalog: Catalog) -> None:

@@ -58,6 +58,9 @@ def _define(names: Names, definition: ast.Definition) -> None:
                 names.streams[f"!{name}"] = Schema((*definition.schema.fields, ("_error", Type.OBJECT)))
         case ast.TableDefinition(name=name):
             names.tables[name] = definition.schema
+            annotated = {annotation.name.lower() for annotation in definition.annotations}
+            if annotated & {"primarykey", "index"} and "store" not in annotated:
+                names.searchable.add(name)
             _check_distinct(names, definition)
         case ast.WindowDefinition(name=name):
             names.windows[name] = definition.schema

@@ -172,10 +172,24 @@ def _join(names: Names, join: ast.JoinInput) -> Scope | None:
         names.refuse(SiddhiTypeError, "Two tables never cause a join", join.span, hint)
     scope = Scope(tuple(known), tables=names.all_tables(), missing=AppValidationError)
     if join.on is not None:
-        names.condition(join.on, scope, "'on'")
+        names.condition(join.on, _bound(names, join, scope), "'on'")
         names.no_aggregator(join.on, "join conditions")
     if any(source.stream_id in names.aggregations for source in known):
         check_range(names, join.within, join.per, scope, join.span)
+    return scope
+
+
+def _bound(names: Names, join: ast.JoinInput, scope: Scope) -> Scope:
+    """Return the scope of ``on``: where a table with a key or an index is looked into, bare names are the stream's.
+
+    Siddhi binds them when it looks for what the key answers, and to the id of the stream: not where that has an alias.
+    Of other tables it says, as of streams, that such a name is ambiguous.
+    """
+    for own, position in ((join.left, 0), (join.right, 1)):
+        source, other = scope.sources[position], scope.sources[1 - position]
+        if other.stream_id in names.searchable and source.kind != "table" and own.alias is None and join.on is not None:
+            names.bind(join.on, source, own.input.stream)
+            return dataclasses.replace(scope, output=position)
     return scope
 
 

@@ -47,8 +47,12 @@ class Names:
         What was found.
     scripts : dict of str to Script
         The functions that the app defines, by name.
+    searchable : set of str
+        The tables in memory with a key or an index.
     stars : dict of int to FunctionCall
         What each ``f(*)`` that was checked stands for, by the call's identity.
+    bound : dict of int to Variable
+        What each bare name that `bind` found stands for, by its identity.
     """
 
     catalog: Catalog
@@ -61,7 +65,9 @@ class Names:
     unknown: set[str] = field(default_factory=set)
     errors: list[SiddhiAppError] = field(default_factory=list)
     scripts: dict[str, Script] = field(default_factory=dict)
+    searchable: set[str] = field(default_factory=set)
     stars: dict[int, ast.FunctionCall] = field(default_factory=dict)
+    bound: dict[int, ast.Variable] = field(default_factory=dict)
     _tables: tuple[Source, ...] = ()
 
     def report(self, *errors: SiddhiAppError) -> None:
@@ -118,9 +124,16 @@ class Names:
         """Return `call` with the attributes of `scope` in place of ``*``, and remember what it stands for."""
         return self.stars.setdefault(id(call), written_out(call, scope)) if call.star else call
 
+    def bind(self, expression: ast.Expression, source: Source, stream: ast.StreamRef) -> None:
+        """Remember that each bare name in `expression` that `source` has is one of its attributes."""
+        for node in expression.walk():
+            if isinstance(node, ast.Variable) and node.stream is None and node.name in source.schema.names:
+                self.bound[id(node)] = dataclasses.replace(node, stream=stream)
+
     def written_out(self, node: NodeType) -> NodeType:
-        """Return a checked part of an app with the attributes that each ``f(*)`` in it stands for."""
-        known: NodeType = _replaced(node, self.stars) if self.stars else node
+        """Return a checked part of an app with what its ``f(*)`` and bare names stand for."""
+        meant = {**self.stars, **self.bound}
+        known: NodeType = _replaced(node, meant) if meant else node
         return known
 
     def condition(self, expression: ast.Expression, scope: Scope, what: str) -> None:
@@ -149,14 +162,14 @@ class Names:
         self.report(kind(message, span=span, hint=hint, code=code))
 
 
-def _replaced(node: Any, calls: Mapping[int, ast.FunctionCall]) -> Any:
-    """Return a tree with other calls in place of some, given by identity."""
+def _replaced(node: Any, meant: Mapping[int, ast.Expression]) -> Any:
+    """Return a tree with other expressions in place of some, given by identity."""
     if isinstance(node, tuple):
-        return tuple(_replaced(part, calls) for part in node)
+        return tuple(_replaced(part, meant) for part in node)
     if not isinstance(node, ast.Node):
         return node
-    if id(node) in calls:
-        return calls[id(node)]
+    if id(node) in meant:
+        return meant[id(node)]
     parts = {part.name: getattr(node, part.name) for part in dataclasses.fields(node)}
-    changed = {name: _replaced(value, calls) for name, value in parts.items()}
+    changed = {name: _replaced(value, meant) for name, value in parts.items()}
     return dataclasses.replace(node, **{name: value for name, value in changed.items() if value is not parts[name]})
