@@ -149,6 +149,8 @@ class Window(ABC):
     queues: bool = False
     #: Whether somebody can look into it; in a join, what cannot be looked into is followed by what holds nothing.
     findable: ClassVar[bool] = True
+    #: Whether it keeps what it has released where only current events are put out and no join looks into it.
+    keeps: bool = False
     #: How many of the events held somebody has looked at; counted only where it is not None.
     looked: int | None = None
 

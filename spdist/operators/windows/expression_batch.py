@@ -140,12 +140,11 @@ class ExpressionBatchWindow(ConditionalWindow):
 
     def look(self) -> None:
         """Take note that the open batch was looked at."""
-        if not self.passes_current:
-            self.looked = len(self.batch)
+        self.looked = len(self.batch)
 
     def contents(self) -> Iterable[Arrival]:
-        """Yield the open batch."""
-        return iter(self.before if self.passes_current else self.batch)
+        """Yield the open batch; nothing with ``stream.current.event``, where Siddhi looks for it among what waits."""
+        return iter(self.batch)
 
     def snapshot(self) -> Any:
         """Return the batches and the condition's state."""

@@ -74,7 +74,6 @@ class NamedWindow(WindowStore):
         self._receivers: list[ReceiveEvents] = []
         self._kinds = _KINDS[definition.output or "all"]
         window = find("window", call.id).implementation
-        self.readable = window.findable and (joined or definition.output != "current" or bool(window.slides))
         setting = WindowSetting(
             constants=constant_values(call.args),
             attributes=attribute_positions(call.args, schema.names),
@@ -87,6 +86,8 @@ class NamedWindow(WindowStore):
             prepared=prepared_window(definition.name, call, scope, catalog()),
         )
         super().__init__(window, setting, schema)
+        keeps = joined or definition.output != "current" or bool(window.slides) or self.window.keeps
+        self.readable = window.findable and keeps
 
     def subscribe(self, receive: ReceiveEvents) -> None:
         """Add a reader, after those already there."""
