@@ -221,7 +221,7 @@ class _Draw:
             cut=not batch[0]
             and not bare[0]
             and other != "W"
-            and not any(f"{window}(" in left for window in ("time", "length")),
+            and not any(f"{window}(" in left for window in ("time", "length", "sort")),
         )
         on = f" on {condition}" if self.chance(0.9) else ""
         rate = self.rate(not batch[0] and not bare[0] and other != "W") if self.chance(0.15) else ""

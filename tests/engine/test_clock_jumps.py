@@ -62,7 +62,7 @@ def woken(text: str, events: dict[str, list[tuple[int, tuple[Any, ...]]]]) -> tu
         "from every not B for 1 millisec, e2=S within 5 sec select e2.v as v insert into O;",
         "from every (not B for 1 millisec and e2=S) select e2.v as v insert into O;",
         "from every (not B for 1 millisec or e2=S), e3=S select e3.v as v insert into O;",
-        "from every not B for 2 millisec, not S for 3 millisec, e3=S select e3.v as v insert into O;",
+        "from every (not B for 2 millisec or not S for 3 millisec), e3=S select e3.v as v insert into O;",
         "from every (not B for 1 millisec -> e2=S) select e2.v as v insert into O;",
         "partition with (k of S) begin from S#window.timeBatch(1) select v insert into O; end;",
         "partition with (k of S) begin from every not S[v == 7] for 1 millisec, e2=S "

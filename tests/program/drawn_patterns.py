@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from random import Random
 
+from spdist.errors import SiddhiSyntaxError
+from spdist.language.parsing.parser import parse
+
 __all__ = ["drawn_pattern", "drawn_states"]
 
 
@@ -54,7 +57,8 @@ def drawn_pattern(random: Random, streams: tuple[str, ...]) -> str:
         items.append(f"{random.choice(('sum', 'avg', 'stdDev'))}({last}.price) as s")
     group = random.choice(("", "", f" group by {first}.sym", f" group by {last}.kind, {first}.total"))
     having = random.choice(("", "", " having a1 > 0.0", f" having n < 5 and {first}.ok"))
-    return f"from {mark.join(elements)}{within} select {', '.join(items)}{group}{having}"
+    drawn = f"from {mark.join(elements)}{within} select {', '.join(items)}{group}{having}"
+    return drawn if _is_grammatical(drawn) else drawn_pattern(random, streams)
 
 
 def drawn_states(random: Random, streams: tuple[str, ...]) -> str:
@@ -74,11 +78,21 @@ def drawn_states(random: Random, streams: tuple[str, ...]) -> str:
         begin = end = 1
     if random.random() < 0.6:
         inside = mark.join(parts[begin - 1 : end])
-        parts[begin - 1 : end] = [f"every ({inside})"]
+        parts[begin - 1 : end] = [f"every {inside}" if strict else f"every ({inside})"]
     within = random.choice(("", f" within {random.choice((60, 700, 2000))} milliseconds"))
     items = [f"{one} as a{number}" for number, one in enumerate(shown)]
     items.append(random.choice(("count() as n", "7 as n", "eventTimestamp() as n")))
-    return f"from {mark.join(parts)}{within} select {', '.join(items)}"
+    drawn = f"from {mark.join(parts)}{within} select {', '.join(items)}"
+    return drawn if _is_grammatical(drawn) else drawn_states(random, streams)
+
+
+def _is_grammatical(drawn: str) -> bool:
+    """Tell whether Siddhi's grammar has a place for it: not for absences in a row."""
+    try:
+        parse(f"define stream S (v int); {drawn} insert into O;")
+    except SiddhiSyntaxError:
+        return False
+    return True
 
 
 def _part(
