@@ -6,6 +6,7 @@ from tests.program.drawn_apps import STREAM
 
 __all__ = [
     "ARRANGED",
+    "BATCHES",
     "CHUNKS",
     "EXTERNAL",
     "HAVING",
@@ -35,6 +36,11 @@ from S#window.lengthBatch(3) select ok, price, volume group by ok, volume order 
 insert expired events into Out5;
 from S#window.length(1) select count() as n limit 0 insert all events into Out6;
 end;
+"""
+#: Windows that release batches, with what leaves them and without.
+BATCHES = f"""{STREAM}
+from S#window.lengthBatch(3) select sym, avg(price) as a, distinctCount(kind) as d group by sym insert into Out1;
+from S#window.timeBatch(40) select sym, max(price) as a group by sym insert all events into Out2;
 """
 #: Rate limits by number, of single events, batches and what leaves, with groups and without, in chains and partitions.
 LIMITED = f"""{STREAM}
