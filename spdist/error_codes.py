@@ -34,7 +34,7 @@ class ErrorCode(StrEnum):
 
 
 class ErrorKind(ErrorCode):
-    """The codes of `UndefinedNameError`, `DuplicateDefinitionError` and `ClusterError` besides their first ones."""
+    """The further codes of `UndefinedNameError`, `DuplicateDefinitionError`, `TransportError` and `ClusterError`."""
 
     UNKNOWN_EXTENSION = (
         "SP0107",
@@ -49,6 +49,11 @@ class ErrorKind(ErrorCode):
         "syntax",
     )
     DUPLICATE_ANNOTATION = "SP0111", "An annotation that may stand only once is written twice.", False, "other"
+    UNANSWERED = (
+        "SP0503",
+        "A running group did not answer a question in time; whether what was asked took effect is unknown.",
+        True,
+    )
     NO_WORKERS = "SP0702", "There are not enough workers to place a group.", True
     CONFLICT = (
         "SP0706",

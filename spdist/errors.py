@@ -48,7 +48,6 @@ __all__ = [
     "StoreUnavailableError",
     "TransportError",
     "TransportUnavailableError",
-    "UnansweredError",
     "UnauthorizedError",
     "UndefinedAttributeError",
     "UndefinedNameError",
@@ -301,19 +300,13 @@ class TransportError(SpdistError, OSError):
     """A topic cannot be read or written."""
 
     code = "SP0500"
+    codes = _by_code(ErrorKind.UNANSWERED)
 
 
 class TransportUnavailableError(TransportError, ConnectionError):
     """The server that keeps the topics does not answer; whether an append took effect is unknown."""
 
     code = "SP0502"
-    retryable = True
-
-
-class UnansweredError(TransportError, TimeoutError):
-    """A running group did not answer a question in time; whether what was asked took effect is unknown."""
-
-    code = "SP0503"
     retryable = True
 
 
@@ -440,6 +433,7 @@ _WERE_CLASSES = (
 _FORMER: Mapping[str, type[SpdistError]] = {
     **dict.fromkeys(("UnknownExtensionError", "UndefinedSideError"), UndefinedNameError),
     "DuplicateAnnotationError": DuplicateDefinitionError,
+    "UnansweredError": TransportError,
     **dict.fromkeys(_WERE_CLASSES, PlanningError),
     **dict.fromkeys(("BusyError", "ConflictError", "NoWorkersError", "PlannerBusyError", "RemoteError"), ClusterError),
 }

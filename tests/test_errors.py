@@ -17,6 +17,7 @@ from spdist.errors import (
     PlanningError,
     PlanningRule,
     SpdistError,
+    TransportError,
     UndefinedNameError,
     error_codes,
     error_of,
@@ -46,6 +47,7 @@ def test_the_rules_of_the_planner_are_codes_with_a_meaning() -> None:
         (ErrorKind.UNKNOWN_EXTENSION, UndefinedNameError, False, "unknown_extension"),
         (ErrorKind.UNDEFINED_SIDE, UndefinedNameError, False, "syntax"),
         (ErrorKind.DUPLICATE_ANNOTATION, DuplicateDefinitionError, False, "other"),
+        (ErrorKind.UNANSWERED, TransportError, True, None),
         (ErrorKind.NO_WORKERS, ClusterError, True, None),
         (ErrorKind.CONFLICT, ClusterError, False, None),
         (ErrorKind.PLANNER_BUSY, ClusterError, True, None),
@@ -83,6 +85,7 @@ def test_no_two_classes_have_one_code() -> None:
     [
         ("SharedTableError", PlanningError),
         ("UnknownExtensionError", UndefinedNameError),
+        ("UnansweredError", TransportError),
         ("ConflictError", ClusterError),
         ("PlannerBusyError", ClusterError),
     ],

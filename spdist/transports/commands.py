@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spdist.errors import MappingError, TransportError, UnansweredError
+from spdist.errors import ErrorKind, MappingError, TransportError
 from spdist.language.types import Schema
 from spdist.transports.base import Record, Transport
 from spdist.transports.events import Events
@@ -92,10 +92,8 @@ def ask(transport: Transport, instance: str, query: str, timeout_s: float = 30.0
 
     Raises
     ------
-    UnansweredError
-        The instance does not answer in time.
     TransportError
-        The instance takes no commands.
+        The instance takes no commands, or does not answer in time (`ErrorKind.UNANSWERED`).
     """
     commands, answers = commands_topic(instance), answers_topic(instance)
     if not transport.partitions(commands):
@@ -116,4 +114,5 @@ def ask(transport: Transport, instance: str, query: str, timeout_s: float = 30.0
                 if answer.pop("id", None) == id:
                     return answer
         pace.wait(_PAUSE_S)
-    raise UnansweredError(f"{instance} did not answer within {timeout_s:g} s", hint="does a worker run it?")
+    message = f"{instance} did not answer within {timeout_s:g} s"
+    raise TransportError(message, hint="does a worker run it?", code=ErrorKind.UNANSWERED)

@@ -15,7 +15,7 @@ from spdist.cluster.manager import Manager
 from spdist.cluster.managers.questions import Question, Questions
 from spdist.cluster.worker import Worker
 from spdist.config import load_config
-from spdist.errors import ClusterError, ErrorKind, OnDemandQueryError, SiddhiAppError, UnansweredError
+from spdist.errors import ClusterError, ErrorKind, OnDemandQueryError, SiddhiAppError, SpdistError
 from spdist.transports.opening import TransportSettings
 from tests.cluster.asked_group import asked_group
 from tests.cluster.shells import CONF, PASSWORD, FakeSpark, settings, with_users, worker_config
@@ -138,13 +138,13 @@ def test_a_group_that_does_not_answer_is_given_up_and_few_are_waited_for(
     _, worker = nodes
     (keeps,) = (one for one in worker._known_supervisor().assignments().listed if "prices" in one.name)
     questions = Questions(TransportSettings("log", str(tmp_path)), timeout_s=1.0, most=2)
-    failed: list[type[Exception]] = []
+    failed: list[str] = []
 
     def ask() -> None:
         try:
             questions.ask(keeps.name, "from Prices select k")
-        except Exception as error:
-            failed.append(type(error))
+        except SpdistError as error:
+            failed.append(error.code)
 
     with asked_group(tmp_path, keeps) as silent:
         assert questions.ask(keeps.name, "from Prices select k").records == []
@@ -158,7 +158,7 @@ def test_a_group_that_does_not_answer_is_given_up_and_few_are_waited_for(
         for thread in waiting:
             thread.join()
     questions.close()
-    assert failed == [UnansweredError, UnansweredError]
+    assert failed == [ErrorKind.UNANSWERED, ErrorKind.UNANSWERED]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,6 @@ from spdist.errors import (
     StaleTermError,
     StoreUnavailableError,
     TransportUnavailableError,
-    UnansweredError,
     UnauthorizedError,
 )
 from spdist.transports.sockets.guesses import GuessingQueue, TooManyGuesses
@@ -77,7 +76,7 @@ STATUS: dict[type[SpdistError] | str, int] = {
     ErrorKind.NO_WORKERS: 503,
     ErrorKind.PLANNER_BUSY: 503,
     ErrorKind.BUSY: 503,
-    UnansweredError: 504,
+    ErrorKind.UNANSWERED: 504,
 }
 
 

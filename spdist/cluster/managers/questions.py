@@ -129,10 +129,9 @@ class Questions:
             The query means nothing in the app.
         QueryFailedError
             It failed while it ran.
-        UnansweredError
-            There was no answer in time.
         TransportError
-            The instance takes no questions, or its topics cannot be reached.
+            The instance takes no questions, its topics cannot be reached, or there was no answer in time
+            (`ErrorKind.UNANSWERED`).
         """
         from spdist.transports.commands import ask
 
