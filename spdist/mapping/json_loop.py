@@ -117,7 +117,8 @@ class _Written:
 
     def _texts(self, number: int, valid: Any = None) -> Any:
         ends = self.ends[number]
-        buffers = [valid, pa.py_buffer(ends), pa.py_buffer(self.texts[number, : ends[-1]])]
+        # There is room for all payloads, once for each attribute: who keeps a column is not to keep that.
+        buffers = [valid, pa.py_buffer(ends), pa.py_buffer(self.texts[number, : ends[-1]].copy())]
         return pa.Array.from_buffers(pa.string(), len(ends) - 1, buffers)
 
     def _read_written(self, number: int, kind: Type) -> None:
