@@ -290,7 +290,7 @@ KNOWN_TWICE = {
     # what those implement who write connectors
     *("Sink", "Source"),
     # operators and programs
-    *("Bound", "Condition", "Site", "Table", "_Writer"),
+    *("Condition", "Site", "Table"),
 }
 
 

@@ -44,7 +44,7 @@ class _TextReader(RowReader):
         raise NotTyped("the time of an event in a function of a text")
 
 
-class _Writer(ExpressionWriter):
+class _TextWriter(ExpressionWriter):
     """Writes functions that look at no clock."""
 
     def clock(self) -> str:
@@ -108,7 +108,7 @@ def text_function(name: str, call: ast.FunctionCall, scope: Scope) -> TextFuncti
     """Return the function that a call is of its attribute; raises NotTyped where it also is one of something else."""
     known, frame, bindings = catalog(False), Frame(), Bindings()
     try:
-        code = _Writer(_TextReader(scope, known, frame), frame, bindings).write(call)
+        code = _TextWriter(_TextReader(scope, known, frame), frame, bindings).write(call)
         type = type_of(call, scope, known)
     except SiddhiAppError:  # it calls a function that the app defines
         raise NotTyped(f"the function {call.id}()", call.span) from None

@@ -17,7 +17,7 @@ from spdist.operators.patterns.states import State
 from spdist.operators.patterns.structure import PatternStates, pattern_states
 from spdist.program.expressions import NotTyped
 
-__all__ = ["Bound", "Key", "Matched", "Step", "matched"]
+__all__ = ["AttributeBound", "Key", "Matched", "Step", "matched"]
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NUMBERS = (Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE)
@@ -32,7 +32,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class AttributeBound:
     """A comparison of the arriving event's number, on the left, with that of an earlier event, as places.
 
     Where the event does not fit the easiest of all partial matches, none is looked at.
@@ -64,7 +64,7 @@ class Step:
         The other ones, without the key.
     key : Key, optional
         An equality among its conditions; None in a sequence, where one match waits at most.
-    bound : Bound, optional
+    bound : AttributeBound, optional
         A comparison among `rest`.
     waiting : int, optional
         How long no such event may come, ms; None where one must come.
@@ -87,7 +87,7 @@ class Step:
     alone: tuple[ast.Expression, ...]
     rest: tuple[ast.Expression, ...]
     key: Key | None
-    bound: Bound | None
+    bound: AttributeBound | None
     waiting: int | None = None
     counted: bool = False
     least: int = 1
@@ -409,8 +409,8 @@ def _is_own(part: ast.Expression, scope: Scope, position: int) -> bool:
     return all(one.source == position and one.index is None for one in named)
 
 
-def _bound(op: str, own: Reference, earlier: Reference, bases: tuple[int, ...]) -> Bound:
-    return Bound(op, bases[own.source] + own.attribute, bases[earlier.source] + earlier.attribute)
+def _bound(op: str, own: Reference, earlier: Reference, bases: tuple[int, ...]) -> AttributeBound:
+    return AttributeBound(op, bases[own.source] + own.attribute, bases[earlier.source] + earlier.attribute)
 
 
 def _pair(
