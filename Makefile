@@ -95,22 +95,22 @@ chaos-sim: .venv/.installed ## 100,000 schedules of the election, 10,000 of the 
 bench: .venv/.installed ## measure the local engine and the embedded log, as ratios to plain Python and plain SQLite
 	@$(VENV) tests/bench/run.py
 
-bench-payloads: .venv/.installed ## measure payloads in, through the engine, and out, many at once beside one by one
+bench-payloads: .venv/.installed ## measure payloads in, through the engine, and out, many together compared with one by one
 	@$(VENV) -m tests.bench.payloads
 
-bench-engine: .venv/.installed ## measure the local engine on its workloads, beside Siddhi's own engine where Maven finds it
+bench-engine: .venv/.installed ## measure the local engine on its workloads, compared with Siddhi's own engine where Maven finds it
 	@$(VENV) -m tests.bench.engine
 
 bench-latency: .venv/.installed ## measure how long events take between Kafka topics: in real time, in micro-batches
 	@$(VENV) -m tests.bench.latency
 
-bench-kafka: java .venv/.installed ## measure apps between Kafka topics, beside Spark alone and beside Siddhi's engine
+bench-kafka: java .venv/.installed ## measure apps between Kafka topics, compared with Spark alone and Siddhi's engine
 	@$(VENV) -m tests.bench.over_kafka
 
-bench-groups: java .venv/.installed ## measure three groups in a chain beside one alone, over the log, Kafka and NATS
+bench-groups: java .venv/.installed ## measure three groups in a chain compared with one alone, over the log, Kafka and NATS
 	@$(VENV) -m tests.bench.groups
 
-bench-frames: java .venv/.installed ## measure an app over Spark DataFrames of 10,000,000 rows, beside mapInArrow alone
+bench-frames: java .venv/.installed ## measure an app over Spark DataFrames of 10,000,000 rows, compared with mapInArrow alone
 	@$(VENV) -m tests.bench.frames
 
 bench-cluster: .venv/.installed ## measure heartbeats and deploying with 200 apps on three workers without Spark
