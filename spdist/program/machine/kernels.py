@@ -17,11 +17,14 @@ from __future__ import annotations
 import numpy
 
 from spdist.program.machine.arithmetic import key_bits, loop
+from spdist.program.machine.column_kernels import SLACK, bounds_gathered, texts_gathered
 from spdist.program.machine.text_kernels import number_texts, refill_texts
 
 __all__ = [
+    "SLACK",
     "allot",
     "append",
+    "bounds_gathered",
     "candidate_enters",
     "candidate_leaves",
     "candidates_go",
@@ -44,6 +47,7 @@ __all__ = [
     "slot_1",
     "slot_2",
     "slot_3",
+    "texts_gathered",
     "timer_gone",
     "timer_set",
     "unlink",

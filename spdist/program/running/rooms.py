@@ -10,15 +10,13 @@ import secrets
 from typing import Any
 
 import numpy
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from spdist.language.types import Type
-from spdist.mapping.read_rows import ARROW
 from spdist.program.aggregations.bucket_shape import ENDED
 from spdist.program.arrays import TEXTS, Array, filled
 from spdist.program.machine.compiler import Compiled
 from spdist.program.parts import EACH, Most, Program, asked
+from spdist.program.running.columns import values_of
 from spdist.program.running.reserve import Reserve
 from spdist.program.running.texts import TextTable
 from spdist.program.text_functions import FAILED, KNOWN, MISTYPED, UNKNOWN, TextFunction
@@ -27,8 +25,15 @@ __all__ = ["Rooms"]
 
 _LEAST = 16
 _ONE = Most({EACH: 1})
+#: Of rooms in which something stands between calls, the first word.
+_LASTING = {TEXTS, "closings", "dues", "ends", "groups", "keys", "nodes", "pairs", "rows", "timers"}
 #: So much is allowed at a time to those who ask while the loop runs; twice as much as before, up to this.
 _ALLOWED, _MOST_ALLOWED = 1 << 8, 1 << 16
+
+
+def _passes(room: str, most: Most) -> bool:
+    """Tell whether nothing stands in a room between calls, and only events of a call use it."""
+    return room.partition(" ")[0] not in _LASTING and not most.keys() - {EACH}
 
 
 class Rooms:
@@ -77,6 +82,9 @@ class Rooms:
         #: So many events may come before somebody must look whether there is room; -1: that must be done first.
         self._spare = -1
         self._most = program.most
+        #: Rooms of what each call begins anew: so many events have room in them; so many more in this call.
+        self._passing = {room: self._each(room) for room in self._rooms if _passes(room, self._most.get(room, _ONE))}
+        self._fits = self._left = min((_LEAST // each for each in self._passing.values()), default=2**63)
         self._pools = {
             query.name: [f"{query.name}_free", *(f"{a.prefix}_free" for a in query.aggregates if a.form.candidates)]
             for query in program.parts
@@ -123,17 +131,30 @@ class Rooms:
         """Make room for so many events; where the loop runs, what it may use of it for its own ones stays there."""
         if not self.within:
             self._events = count
-        elif count > self._spare:
+            if count > self._fits:
+                for room, each in self._passing.items():
+                    if count * each > self._rooms[room]:
+                        self._grow(room, count * each)
+                self._fits = min(self._rooms[room] // each for room, each in self._passing.items())
+            self._left = self._fits
+        elif count > min(self._spare, self._left):
             self._spare = -1
             count += self._events
         if count > self._spare:
-            begun = {room: (self._begun(room), self._most.get(room, _ONE)[EACH]) for room in self._rooms}
-            for room, (used, each) in begun.items():
-                if used + count * each > self._rooms[room]:
-                    self._grow(room, used + count * each)
+            begun = {room: self._begun(room) for room in self._rooms if self.within or room not in self._passing}
+            for room, used in begun.items():
+                if used + count * self._each(room) > self._rooms[room]:
+                    self._grow(room, used + count * self._each(room))
             # What windows hold now is put out once, whichever call it is.
-            self._spare = min((self._rooms[room] - used) // max(1, each) for room, (used, each) in begun.items())
+            spare = ((self._rooms[room] - used) // self._each(room) for room, used in begun.items())
+            self._spare = min(spare, default=2**63)
+            self._left = self._spare if self.within else self._left
         self._spare -= count
+        self._left -= count
+
+    def _each(self, room: str) -> int:
+        """Return how many places of a room an event uses at most; at least one."""
+        return max(1, self._most.get(room, _ONE)[EACH])
 
     def _begun(self, room: str) -> int:
         """Return how many places of a room are used, or will be by what windows hold, and by what was allowed."""
@@ -263,13 +284,7 @@ class Rooms:
 
     def column(self, values: Any, nulls: Any, type: Type) -> Any:
         """Return values of a program as an Arrow column of its own: the loop writes over them."""
-        if type is Type.STRING:
-            texts = self.texts.texts(values)
-            return pc.if_else(pa.array(nulls == 0), texts, pa.scalar(None, pa.string())) if nulls.any() else texts
-        mask = nulls != 0 if nulls.any() else None
-        if type is Type.BOOL:
-            return pa.array(values != 0, mask=mask)
-        return pa.array(values.copy(), ARROW[type], mask=mask)
+        return self.texts.texts(values, nulls) if type is Type.STRING else values_of(values, nulls, type)
 
     # Functions of texts.
 

@@ -20,6 +20,7 @@ from spdist.operators.core.junction import NO_TIMER, StreamPart
 from spdist.program.arrays import ASKS, FAILURES
 from spdist.program.machine.compiler import Compiled
 from spdist.program.parts import Program
+from spdist.program.running.columns import Ranks, rows_of
 from spdist.program.running.rooms import Rooms
 from spdist.program.tables.text import REFUSED
 from spdist.program.windows.shape import FAR
@@ -93,8 +94,15 @@ class Running(Rooms):
         super().__init__(program, compiled, steady)
         #: Of the streams that are put out, how many events and chunks are; none of one that no query can reach.
         names = (f"h{n}_{name}" for n, _ in enumerate(program.outputs) for name in ("count", "chunks"))
-        self._counts = [name for name in names if name in self.arrays]
+        self._counts = [name for name in (*names, FAILURES) if name in self.arrays]
         shown = {origin for origins in program.outputs.values() for origin in origins if origin is not None}
+        #: Of each stream that is put out, where its attributes are read from, and their types; names of columns.
+        self._shown = {
+            stream: list(zip(origins, program.shape.schemas[stream].types, strict=True))
+            for stream, origins in program.outputs.items()
+        }
+        self._names = {stream: list(map(str, range(len(shown)))) for stream, shown in self._shown.items()}
+        self._ranks = Ranks(program.shape.sources)
         self._wanted = {
             s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs
         }
@@ -121,24 +129,25 @@ class Running(Rooms):
         now : int
             The clock before them, ms.
         """
-        columns: dict[str, ReadRows] = {}
+        columns: dict[str, dict[int, Any]] = {}
         self.refused = NOT_TYPED
         for stream, part in parts.items():
             read = ReadRows.of(part.rows, self._types[stream], self._wanted[stream])
-            if read is None or any(read.column(place).null_count for place in self._known.get(stream, ())):
+            if read is None:
                 return None
-            if any(_is_far(read.column(place)) for place in self._timed.get(stream, ())):
+            given = columns[stream] = {place: read.column(place) for place in self._wanted[stream]}
+            if any(given[place].null_count for place in self._known.get(stream, ())):
+                return None
+            if any(_is_far(given[place]) for place in self._timed.get(stream, ())):
                 self.refused = TOO_FAR
                 return None
-            columns[stream] = read
-        begins, ends, at, which = _chunks(self.program.shape.sources, parts)
-        self.make_room(sum(len(one) for one in columns.values()))
-        for number, stream in enumerate(self.program.shape.sources):
-            if stream in columns:
-                part = parts[stream]
-                self._fill(number, stream, columns[stream], part.times if part.stamps is None else part.stamps)
-        if not all(self._computed(stream, len(rows)) for stream, rows in columns.items()):
-            return None
+        begins, ends, at, which = self._ranks.chunks(parts)
+        self.make_room(len(at))
+        for stream, given in columns.items():
+            part, number = parts[stream], self.program.shape.sources.index(stream)
+            self._fill(number, stream, given, part.times if part.stamps is None else part.stamps)
+            if not self._computed(stream, len(part.times)):
+                return None
         self._run(begins, ends, at, which, now, fires=True)
         return {
             stream: put
@@ -215,7 +224,10 @@ class Running(Rooms):
         owner, count = f"h{output}", self._count(output)
         if not count:
             return numpy.zeros(1, numpy.int64)
-        return numpy.append(self.arrays[f"{owner}_begin"][: self.arrays[f"{owner}_chunks"][0]], count)
+        chunks = int(self.arrays[f"{owner}_chunks"][0])
+        bounds = numpy.empty(chunks + 1, numpy.int64)
+        bounds[:chunks], bounds[chunks] = self.arrays[f"{owner}_begin"][:chunks], count
+        return bounds
 
     def _fill_chunk(self, number: int, stream: str, arrivals: Sequence[Arrival]) -> bool:
         """Let events be the input; tells whether all values are of their types."""
@@ -264,12 +276,11 @@ class Running(Rooms):
         """Run the program; `fires`: timers, too, that are due until an event is."""
         for count in self._counts:
             self.arrays[count][0] = 0
-        if FAILURES in self.arrays:
-            self.arrays[FAILURES][0] = 0
-        given = {"text_starts": self.texts.starts, "text_bytes": self.texts.arena}
-        if any(self.arrays.get(name, array) is not array for name, array in given.items()):
-            self.arrays.update(given)
-            self._parameters = self._given()
+        if "text_starts" in self.arrays:
+            given = {"text_starts": self.texts.starts, "text_bytes": self.texts.arena}
+            if any(self.arrays[name] is not array for name, array in given.items()):
+                self.arrays.update(given)
+                self._parameters = self._given()
         accepting = [(id, info) for id, info in self._tables if not info[REFUSED]]
         self._broken, self.within = None, True
         try:
@@ -309,37 +320,34 @@ class Running(Rooms):
 
     # Columns.
 
-    def _fill(self, number: int, stream: str, rows: ReadRows, stamps: Any) -> None:
-        count = len(rows)
-        self.arrays[f"i{number}_ts"][:count] = stamps
+    def _fill(self, number: int, stream: str, columns: Mapping[int, Any], stamps: Any) -> None:
+        arrays, types, count = self.arrays, self._types[stream], len(stamps)
+        arrays[f"i{number}_ts"][:count] = stamps
         for place in self.program.inputs[stream]:
-            column = rows.column(place)
-            name = f"i{number}_{place}"
-            values, type = self.arrays[name][:count], self._types[stream][place]
-            given = self.numbers(column, type, values)
+            column, name = columns[place], f"i{number}_{place}"
+            values = arrays[name][:count]
+            given = self.numbers(column, types[place], values)
             if given is not values:
                 values[:] = given
-            self.arrays[f"{name}_n"][:count] = (
-                column.is_null().to_numpy(zero_copy_only=False) if column.null_count else 0
-            )
+            nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else 0
+            arrays[f"{name}_n"][:count] = nulls
 
-    def _put_out(self, number: int, stream: str, columns: Mapping[str, ReadRows]) -> PutOut | None:
+    def _put_out(self, number: int, stream: str, columns: Mapping[str, Mapping[int, Any]]) -> PutOut | None:
         arrays, owner = self.arrays, f"h{number}"
         count = self._count(number)
         if not count:
             return None
         source, bounds = arrays[f"{owner}_source"][:count], self._bounds(number)
         chunks, made = len(bounds) - 1, []
-        for place, type in enumerate(self.program.shape.schemas[stream].types):
-            origin = self.program.outputs[stream][place]
+        for place, (origin, type) in enumerate(self._shown[stream]):
             if origin is not None:
-                column = columns[origin[0]].column(origin[1])
-                whole = count == len(column) and bool((source == numpy.arange(count)).all())
-                made.append(column if whole else column.take(pa.array(source)))
+                column = columns[origin[0]][origin[1]]
+                whole = count == len(column) and numpy.array_equal(source, self._ranks.first(count))
+                made.append(column if whole else rows_of(column, source, self.compiled.kernels))
             else:
                 name = f"{owner}_{place}"
                 made.append(self.column(arrays[name][:count], arrays[f"{name}_n"][:count], type))
-        batch = pa.RecordBatch.from_arrays(made, list(map(str, range(len(made)))))
+        batch = pa.RecordBatch.from_arrays(made, self._names[stream])
         causes, firsts = (arrays[f"{owner}_{name}"][:chunks].copy() for name in ("cause", "number"))
         times = arrays[f"{owner}_at"][:chunks].copy() if f"{owner}_at" in arrays else None
         stamps = None if self.program.keeps_timestamps else arrays[f"{owner}_ts"][:count].copy()
@@ -350,19 +358,3 @@ def _is_far(times: Any) -> bool:
     """Tell whether a column has a time that is left to operators."""
     least, most = pc.min_max(times).values()
     return len(times) > 0 and (least.as_py() <= -FAR or most.as_py() >= FAR)
-
-
-def _chunks(sources: Sequence[str], parts: Mapping[str, StreamPart]) -> tuple[Any, Any, Any, Any]:
-    """Return of all events, by rank, where they begin and end, when they are due, and the number of their source."""
-    if len(parts) == 1:
-        ((stream, part),) = parts.items()
-        numbers = numpy.arange(len(part.times) + 1)
-        at = numpy.ascontiguousarray(part.times, numpy.int64)
-        return numbers[:-1], numbers[1:], at, numpy.full(len(at), sources.index(stream))
-    total = sum(len(part.times) for part in parts.values())
-    begins, at, which = (numpy.empty(total, numpy.int64) for _ in range(3))
-    for stream, part in parts.items():
-        begins[part.ranks] = numpy.arange(len(part.times))
-        at[part.ranks] = part.times
-        which[part.ranks] = sources.index(stream)
-    return begins, begins + 1, at, which

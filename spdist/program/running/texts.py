@@ -9,6 +9,8 @@ from typing import Any
 import numpy
 import pyarrow as pa
 
+from spdist.program.running.columns import texts_of
+
 __all__ = ["TextTable"]
 
 _FIRST = 64
@@ -114,12 +116,11 @@ class TextTable:
             self._slots = numpy.full(size, -1, numpy.int64)
             self._kernels.refill_texts(self._slots, self._hashes, count)
 
-    def texts(self, numbers: Any) -> Any:
-        """Return the texts with these numbers, an int64 array, as an Arrow array."""
-        count = len(self)
-        starts = self.starts[: count + 1].astype(numpy.int32)
-        known = pa.StringArray.from_buffers(count, pa.py_buffer(starts), pa.py_buffer(self.arena))
-        return known.take(pa.array(numbers)) if count else pa.nulls(len(numbers), pa.string())
+    def texts(self, numbers: Any, nulls: Any = None) -> Any:
+        """Return the texts with these numbers, an array, as an Arrow array; where `nulls` is not 0, there is none."""
+        rows = numpy.ascontiguousarray(numbers, numpy.int64)
+        # Of a value that is null the number may be 0 where there is no text yet.
+        return texts_of(self.starts[: max(1, len(self)) + 1], self.arena, rows, nulls, self._kernels)
 
     def keep(self, used: Any) -> Any:
         """Forget all texts but those with the numbers `used`, and the first ones.
