@@ -38,6 +38,8 @@ _BLOCK = 1 << 20
 _REALS = (Type.FLOAT, Type.DOUBLE)
 #: So many times rows are made that nobody looks at; those are more than are read ahead.
 _PATIENCE = 8
+#: So many times Arrow reads alone, after the loop was sure of less than half of the payloads.
+_PAUSE = 16
 
 
 class ColumnReader:
@@ -50,8 +52,8 @@ class ColumnReader:
 
     State
     -----
-    That of the mapping: ``reader.mapper``; and for speed alone which form the last payloads had, and how many times
-    something was read since somebody has looked at rows one by one.
+    That of the mapping: ``reader.mapper``; and for speed alone which form the last payloads had, how many times
+    something was read since somebody has looked at rows one by one, and how many times more the loop is left out.
     """
 
     def __init__(self, setting: MapSetting) -> None:
@@ -60,6 +62,7 @@ class ColumnReader:
         self._largest = setting.max_bytes
         self._forms: list[tuple[Any, bool]] = []
         self._unwanted = _PATIENCE
+        self._paused = 0
         self._loop: JsonLoop | None = None
         if self.reader.plain:
             self._loop = JsonLoop(setting.schema, self._largest)
@@ -77,7 +80,9 @@ class ColumnReader:
         payloads : pyarrow.BinaryArray
             What the transport received.
         """
-        if self._loop is not None and len(payloads) >= FEW:
+        if self._paused:
+            self._paused -= 1
+        elif self._loop is not None and len(payloads) >= FEW:
             with suppress(pa.ArrowException):  # they are no text: Arrow's reader, or the mapping, says which
                 found = self._loop.read(payloads)
                 if found is not None:
@@ -87,6 +92,7 @@ class ColumnReader:
     def _completed(self, payloads: Any, batch: Any, doubtful: Any) -> tuple[Sequence[Row | None], Any]:
         """Return the rows and columns of a batch, after `doubtful` payloads are read otherwise."""
         if len(doubtful):
+            self._paused = _PAUSE if 2 * len(doubtful) > len(payloads) else 0
             again, columns = self._by_arrow(payloads.take(pa.array(doubtful)))
             if columns is None and None not in again:
                 read = ReadRows.of(again, self._kinds, range(len(self._kinds)))  # type: ignore[arg-type]

@@ -224,6 +224,19 @@ def test_what_is_read_again_are_the_doubted_alone(monkeypatch: pytest.MonkeyPatc
     assert asked == [sent[2]]
 
 
+def test_the_loop_is_left_out_for_a_while_where_it_is_sure_of_few(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, asked, read = ColumnReader(_setting(_PRICES)), list[Any](), json_loop.JsonLoop.read
+    monkeypatch.setattr(json_loop.JsonLoop, "read", lambda loop, payloads: asked.append(loop) or read(loop, payloads))
+    escaped = pa.array([b'{"price":1.5,"a":"\\u0041"}'] * 3, pa.binary())
+    for _ in range(json_columns._PAUSE + 1):
+        rows, columns = reader.read(escaped)
+        assert list(rows) == [(1.5, "A")] * 3 and columns is not None
+    assert len(asked) == (1 if way == "compiled" else json_columns._PAUSE + 1)
+    reader.read(pa.array([b'{"price":1.5,"a":"%b"}' % text for text in (b"x", b"y", b"\\n")], pa.binary()))
+    reader.read(escaped)
+    assert len(asked) == (3 if way == "compiled" else json_columns._PAUSE + 3)
+
+
 def test_forms_may_change_between_batches() -> None:
     reader = ColumnReader(_setting(_PRICES))
     for form in (*_FORMS, *_FORMS[::-1], _FORMS[1]):
