@@ -1,4 +1,4 @@
-"""Payloads of JSON that are read at once give what the mapping gives one by one, or are left to it."""
+"""Payloads of JSON that are read together give what the mapping gives one by one, or are left to it."""
 
 from __future__ import annotations
 
