@@ -46,7 +46,8 @@ class JsonLoop:
     """
 
     def __init__(self, schema: Schema, largest: int) -> None:
-        self._kinds = schema.types
+        self._types = schema.types
+        self._kinds = numpy.array([_KINDS[type] for type in schema.types], numpy.int64)
         self._arrow = pa.schema([pa.field(name, ARROW[kind]) for name, kind in schema])
         self._largest = largest
         names = [f'"{name}"' for name in (*schema.names, ENVELOPE)]
@@ -79,11 +80,10 @@ class JsonLoop:
         if module is None or not self._usable or octets is None or size * width > _MOST_BYTES:
             return None
         values = _Written(count, width, size)
-        kinds = numpy.array([_KINDS[kind] for kind in self._kinds], numpy.int64)
         data = numpy.frombuffer(octets, numpy.uint8)
         own = (values.numbers, values.reals, values.known, values.texts, values.ends, values.doubts)
-        module.columns(data, bounds, self._largest, self._words, self._word_ends, kinds, *own)
-        columns = [values.column(number, kind) for number, kind in enumerate(self._kinds)]
+        module.columns(data, bounds, self._largest, self._words, self._word_ends, self._kinds, *own)
+        columns = [values.column(number, kind) for number, kind in enumerate(self._types)]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
         batch.validate(full=True)
         return batch, numpy.flatnonzero(values.doubts)
