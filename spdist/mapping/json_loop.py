@@ -11,6 +11,7 @@ import pyarrow as pa
 from spdist.language.types import Schema, Type
 from spdist.mapping.json_payloads import ENVELOPE
 from spdist.mapping.kernels import Kernels
+from spdist.mapping.octets import bits
 from spdist.mapping.payload_reader import SURELY_REAL
 from spdist.mapping.read_rows import ARROW
 
@@ -103,11 +104,11 @@ class _Written:
     def column(self, number: int, kind: Type) -> Any:
         """Return the values of an attribute as an Arrow array."""
         known = self.known[number] != MISSING
-        valid = None if known.all() else _bits(known)
+        valid = None if known.all() else bits(known)
         if kind is Type.STRING:
             return self._texts(number, valid)
         if kind is Type.BOOL:
-            values = _bits(self.numbers[number] != 0)
+            values = bits(self.numbers[number] != 0)
         elif kind in (Type.INT, Type.LONG):
             values = pa.py_buffer(self.numbers[number].astype(numpy.int32 if kind is Type.INT else numpy.int64))
         else:
@@ -135,7 +136,3 @@ class _Written:
             sure &= (numpy.abs(values) < SURELY_REAL) & (values != 0)
         self.reals[number, places] = values
         self.doubts[places] |= ~sure
-
-
-def _bits(flags: Any) -> Any:
-    return pa.py_buffer(numpy.packbits(flags, bitorder="little"))

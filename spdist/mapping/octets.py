@@ -1,4 +1,4 @@
-"""Many pieces of bytes in one Arrow array: what is read, put together and sent without the GIL."""
+"""Many pieces of bytes, or bits, in one Arrow array: what is read, put together and sent without the GIL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["OCTETS", "bounds", "joined", "octets_of", "octets_within"]
+__all__ = ["OCTETS", "bits", "bounds", "joined", "octets_of", "octets_within"]
 
 #: The type of the arrays, with offsets of 64 bits: what a batch puts out may be more than 2 GiB.
 OCTETS = pa.large_binary()
@@ -29,6 +29,11 @@ def octets_within(bounds: Any, values: Any) -> Any:
     """Return what lies between `bounds`, an int64 array with one more than there are pieces, in a buffer of bytes."""
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(values)]
     return pa.LargeBinaryArray.from_buffers(OCTETS, len(bounds) - 1, buffers)
+
+
+def bits(flags: Any) -> Any:
+    """Return flags, an array of bools, as a buffer of bits: which values there are, or values that are true or false."""
+    return pa.py_buffer(numpy.packbits(flags, bitorder="little"))
 
 
 def bounds(octets: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy
 import pyarrow as pa
 
 from spdist.language.types import Type
+from spdist.mapping.octets import bits
 from spdist.mapping.read_rows import ARROW
 from spdist.operators.core.junction import StreamPart
 
@@ -73,13 +74,13 @@ class Ranks:
 
 def values_of(values: Any, nulls: Any, type: Type) -> Any:
     """Return numbers, or bools, of a program as a column of its own: the loop writes over them."""
-    made = numpy.packbits(values != 0, bitorder="little") if type is Type.BOOL else values.astype(_KINDS[type])
-    return pa.Array.from_buffers(ARROW[type], len(values), [_validity(nulls), pa.py_buffer(made)])
+    made = bits(values != 0) if type is Type.BOOL else pa.py_buffer(values.astype(_KINDS[type]))
+    return pa.Array.from_buffers(ARROW[type], len(values), [_validity(nulls), made])
 
 
 def _validity(nulls: Any) -> Any:
     """Return which values there are, as Arrow's bits; None where all are."""
-    return pa.py_buffer(numpy.packbits(nulls == 0, bitorder="little")) if numpy.count_nonzero(nulls) else None
+    return bits(nulls == 0) if numpy.count_nonzero(nulls) else None
 
 
 def rows_of(column: Any, rows: Any, kernels: Any) -> Any:
