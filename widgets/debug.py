@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
@@ -89,7 +90,7 @@ class DebugPanel(Panel[DebugView]):
 
     State
     -----
-    That of the stepper; while it plays, a thread.
+    That of the stepper; while it moves, a thread, and what was asked for meanwhile.
 
     Examples
     --------
@@ -107,6 +108,9 @@ class DebugPanel(Panel[DebugView]):
         self._moving = threading.RLock()
         self._stop = threading.Event()
         self._stop.set()
+        #: Held while a move is asked for, and while the next one begins.
+        self._asking = threading.Lock()
+        self._asked: deque[Callable[[], object]] = deque()
         self._thread: threading.Thread | None = None
         self._note = ""
         self._slider: Any = None
@@ -134,14 +138,15 @@ class DebugPanel(Panel[DebugView]):
     def play(self, speed: float | None = None) -> Self:
         """Go on by itself, by so many steps a second, in a thread of its own, until the end or `pause`."""
         self._speed = self._speed if speed is None else _valid(speed)
-        if self._stop.is_set():
-            self._meanwhile(self._play_on)
+        self._ask(self._play_on)
         return self
 
     def pause(self) -> Self:
         """Stop going on by itself; returns when the step that is being made has ended."""
-        self._stop.set()
-        thread = self._thread
+        with self._asking:
+            self._asked.clear()
+            self._stop.set()
+            thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()
         return self
@@ -163,23 +168,31 @@ class DebugPanel(Panel[DebugView]):
             self.step(max(1, round(self._speed * _TICK_S)))
             self._stop.wait(max(_TICK_S, 1 / self._speed))
 
-    def _meanwhile(self, move: Callable[[], object]) -> None:
-        """Do something that may take a while, unless something else is being done."""
-        if self._thread is not None and self._thread.is_alive():
-            return
-        self._stop.clear()
+    def _ask(self, move: Callable[[], object]) -> None:
+        """Make a move in a thread, after those asked for before; one of them that goes on by itself ends now."""
+        with self._asking:
+            self._asked.append(move)
+            self._stop.set()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._make_moves, name="debugger", daemon=True)
+                self._thread.start()
 
-        def run() -> None:
+    def _make_moves(self) -> None:
+        while True:
+            with self._asking:
+                if not self._asked:
+                    self._thread = None
+                    return
+                move = self._asked.popleft()
+                if not self._asked:
+                    self._stop.clear()
             try:
                 move()
-            except SpdistError as error:
-                self._note = error.message
+            except Exception as error:  # also a defect is shown, and the next move is made
+                self._note = error.message if isinstance(error, SpdistError) else f"{type(error).__name__}: {error}"
             finally:
                 self._stop.set()
                 self.refresh()
-
-        self._thread = threading.Thread(target=run, name="debugger", daemon=True)
-        self._thread.start()
 
     def refresh(self) -> bool:
         """Look, and show what is seen; not while it moves: it looks again when it has."""
@@ -229,7 +242,7 @@ class DebugPanel(Panel[DebugView]):
 
         def button(label: str, told: str, move: Callable[[], object]) -> Any:
             made = ipywidgets.Button(description=label, tooltip=told, layout=ipywidgets.Layout(width="auto"))
-            made.on_click(lambda _: self._meanwhile(move))
+            made.on_click(lambda _: self._ask(move))
             return made
 
         self._play = ipywidgets.Button(description="Play", layout=ipywidgets.Layout(width="auto"))
@@ -271,7 +284,7 @@ class DebugPanel(Panel[DebugView]):
 
     def _sought(self, event: int) -> None:
         if self._adapting != threading.get_ident():
-            self._meanwhile(lambda: self.seek(event=event))
+            self._ask(lambda: self.seek(event=event))
 
     def adapt(self, view: DebugView) -> None:
         """Have the slider and the button say what is."""

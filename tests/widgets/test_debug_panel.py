@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from xml.etree import ElementTree
 
@@ -93,6 +94,35 @@ def test_the_buttons_do_what_the_methods_do(panel: DebugPanel, eventually: Calla
     eventually(lambda: panel.stepper.number > 0, "it goes on by itself")
     play.click()
     eventually(lambda: play.description == "Play", "it has paused")
+
+
+def test_what_is_asked_for_while_it_moves_comes_after_that(
+    panel: DebugPanel, eventually: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buttons, slider, _ = panel.widget().children
+    step = buttons.children[1]
+    moved, may_end = threading.Event(), threading.Event()
+    refresh = panel.refresh
+
+    def waits() -> bool:
+        if threading.current_thread().name == "debugger" and not panel.look().playing:
+            moved.set()
+            may_end.wait()
+        return refresh()
+
+    monkeypatch.setattr(panel, "refresh", waits)
+    step.click()
+    assert moved.wait(60)
+    slider.value = 4
+    step.click()
+    may_end.set()
+    eventually(lambda: panel.stepper.number == 5, "the step, then the slider, then the step")
+    eventually(lambda: slider.value == 5, "the slider follows")
+
+    panel.play(speed=0.1)
+    eventually(lambda: panel.look().playing, "it plays")
+    slider.value = 1
+    eventually(lambda: panel.stepper.number == 1 and not panel.look().playing, "a move ends what plays")
 
 
 def test_playing_ends_at_the_end_and_can_pause(panel: DebugPanel, eventually: Callable[..., object]) -> None:
