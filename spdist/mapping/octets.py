@@ -32,7 +32,7 @@ def octets_within(bounds: Any, values: Any) -> Any:
 
 
 def bits(flags: Any) -> Any:
-    """Return flags, an array of bools, as a buffer of bits: which values there are, or values that are true or false."""
+    """Return flags, an array of bools, as a buffer of bits: which values there are, or bools as values."""
     return pa.py_buffer(numpy.packbits(flags, bitorder="little"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import strategies as st
@@ -161,13 +162,23 @@ _withins = st.none() | times
 def _is_pattern(pattern: ast.PatternInput) -> bool:
     """One stream alone, without a name and a bound, is a plain input."""
     plain = isinstance(pattern.element, ast.StreamState) and pattern.element.alias is None
-    return not (plain and pattern.within is None)
+    return not (plain and pattern.within is None) and _has_place(pattern)
+
+
+def _has_place(pattern: ast.PatternInput) -> bool:
+    """There is no place for absences in a row, nor for a sequence that begins and ends with one."""
+    elements = pattern.element.elements if isinstance(pattern.element, ast.ChainState) else (pattern.element,)
+    repeated = (one.element if isinstance(one, ast.EveryState) else one for one in elements)
+    absent = [isinstance(one, ast.AbsentState) for one in repeated]
+    return not (any(map(all, pairwise(absent))) or (pattern.kind == "sequence" and absent[0] and absent[-1]))
 
 
 patterns = st.builds(ast.PatternInput, st.just("pattern"), st.deferred(lambda: _elements_of_patterns), _withins).filter(
     _is_pattern
 )
-sequences = st.builds(ast.PatternInput, st.just("sequence"), st.deferred(lambda: _chains_of_sequences), _withins)
+sequences = st.builds(
+    ast.PatternInput, st.just("sequence"), st.deferred(lambda: _chains_of_sequences), _withins
+).filter(_has_place)
 
 # --- queries
 
