@@ -13,6 +13,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 __all__ = [
+    "HOW",
     "angle",
     "arc_cosine",
     "arc_sine",
@@ -57,7 +58,8 @@ __all__ = [
 ]
 
 #: How everything is compiled: no exceptions of numpy, no contraction of floats, without the GIL, not for callers in C.
-loop = numba.njit(error_model="numpy", nogil=True, cache=True, no_cfunc_wrapper=True)  # type: ignore[call-overload]
+HOW = {"error_model": "numpy", "nogil": True, "cache": True, "no_cfunc_wrapper": True}
+loop = numba.njit(**HOW)  # type: ignore[call-overload]
 
 #: Those of the C library, which Python calls; what numba has for them may differ in the last bit.
 _cbrt = numba.types.ExternalFunction("cbrt", numba.float64(numba.float64))

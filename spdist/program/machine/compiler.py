@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -37,7 +37,9 @@ _FOLDER = "SPDIST_PROGRAM_CACHE"
 _AFTER = "SPDIST_COMPILE_AFTER"
 _EVENTS = 20_000
 #: The modules that machine code depends on, next to the text: what it calls, and this one.
-_USED = ("arithmetic", "calls", "cell_kernels", "compiler", "days", "kernels", "shared", "sorting")
+_USED = (
+    *("addresses", "arithmetic", "calls", "cell_kernels", "compiler", "days", "kernels", "passes", "shared", "sorting"),
+)
 
 
 def compile_after() -> int | None:
@@ -67,6 +69,9 @@ class Compiled:
     run: Any
     expire: Any
     kernels: Any
+    #: From arrays, in the order of the text, to what ``run`` is given for them, call after call, while they stay where
+    #: they are; ``expire`` is given the arrays.
+    given: Callable[[Iterable[Any]], tuple[Any, ...]]
     #: From a function of three whole numbers to what must be kept, and what ``run`` is given for it as ``callback``.
     callback: Callable[[Callable[[int, int, int], int]], tuple[Any, Any]]
 
@@ -80,7 +85,7 @@ def interpreted(program: Program) -> Compiled:
     exec(compile(source, "<program>", "exec"), names)
     names["uintp"] = _place
     names["called"] = lambda callback, *numbers: callback(*map(int, numbers))
-    return Compiled(names["run"], names["expire"], kernels, lambda function: (function, function))
+    return Compiled(names["run"], names["expire"], kernels, tuple, lambda function: (function, function))
 
 
 class Compiling:
@@ -152,7 +157,7 @@ class Compiling:
 
     def _load(self) -> None:
         try:
-            self._compiled = _load(self.file, self._dtypes)
+            self._compiled = _load(self.file)
         except Exception:  # another version of numba, a damaged cache: the operators go on
             log.exception("the compiled program %s cannot be loaded", self.file)
 
@@ -210,6 +215,56 @@ def _with_places(source: str) -> str:
     return f"from numpy import uintp\n{ast.unparse(ast.fix_missing_locations(_Places().visit(ast.parse(source))))}\n"
 
 
+class _Addresses(ast.NodeTransformer):
+    """Has functions that are compiled find their arrays by `spdist.program.machine.addresses`, with fewer passes.
+
+    Parameters
+    ----------
+    dtypes : list of str
+        The types of the arrays, which are the last parameters of each function.
+    """
+
+    def __init__(self, dtypes: list[str]) -> None:
+        self._dtypes = dtypes
+        self._places: dict[str, int] = {}
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        if not node.decorator_list:
+            return node
+        node.decorator_list = [ast.Name("program", ast.Load())]
+        parameters = node.args.args
+        arrays, node.args.args = parameters[-len(self._dtypes) :], parameters[: -len(self._dtypes)]
+        node.args.args.append(ast.arg("addresses"))
+        self._places = {array.arg: place for place, array in enumerate(arrays)}
+        self.generic_visit(node)
+        used = {name.id for one in node.body for name in ast.walk(one) if isinstance(name, ast.Name)}
+        found = [
+            f"{name} = {self._dtypes[place]}_at(addresses, {place})"
+            for name, place in self._places.items()
+            if name in used
+        ]
+        node.body[:0] = ast.parse("\n".join(found)).body
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Have `addresses` say how long an array is."""
+        self.generic_visit(node)
+        named = [one.id for one in (node.func, *node.args) if isinstance(one, ast.Name)]
+        if len(named) == 2 and named[0] == "len" and named[1] in self._places:
+            return ast.parse(f"addresses[{2 * self._places[named[1]] + 1}]", mode="eval").body
+        return node
+
+
+def _with_addresses(source: str, dtypes: list[str]) -> str:
+    """Return a program that finds its arrays by their addresses.
+
+    To compile a text with 300 arrays as arguments takes a third longer, and to call it 100 µs.
+    """
+    tree = _Addresses(dtypes).visit(ast.parse(source))
+    imported = "".join(f"from spdist.program.machine.{name} import *\n" for name in ("addresses", "passes"))
+    return f"{imported}{ast.unparse(ast.fix_missing_locations(tree))}\n"
+
+
 def _place(index: int) -> int:
     """Return an index of a text that Python executes; machine code would read anywhere where it is negative."""
     if index < 0:
@@ -232,21 +287,22 @@ def _write(file: Path, text: str) -> None:
         os.unlink(name)
 
 
-def _load(file: Path, dtypes: list[str]) -> Compiled:
-    """Return a program, compiled for arrays of these types."""
+def _load(file: Path) -> Compiled:
+    """Return a program, compiled."""
     import numba
     from numba.core.dispatcher import Dispatcher
 
     from spdist.program.machine import kernels
+    from spdist.program.machine.addresses import addresses_of
 
     module = _module(file)
-    types = [getattr(numba.types, dtype) for dtype in dtypes]
-    arrays = tuple(numba.types.Array(one, 1, "C") for one in types)
     whole = numba.types.Array(numba.int64, 1, "C")
-    module.run.compile((whole, whole, whole, whole, numba.int64, numba.int64, numba.int64, *arrays))
-    if isinstance(module.expire, Dispatcher):  # else it does nothing
-        module.expire.compile((numba.int64, *arrays))
-    return Compiled(module.run, module.expire, kernels, _callback)
+    module.run.compile((*(whole,) * 4, *(numba.int64,) * 3, whole))
+    expire = module.expire
+    if isinstance(expire, Dispatcher):  # else it does nothing, or little
+        expire.compile((numba.int64, whole))
+        expire = lambda now, *arrays: module.expire(now, *addresses_of(arrays))  # noqa: E731
+    return Compiled(module.run, expire, kernels, addresses_of, _callback)
 
 
 def _callback(function: Callable[[int, int, int], int]) -> tuple[Any, Any]:
@@ -280,8 +336,8 @@ def main(arguments: list[str]) -> None:
             return
         if _mark(file).exists():
             return
-        _write(file, _with_places(_text(file).read_text(encoding="utf-8")))
-        _load(file, arguments[1:])
+        _write(file, _with_addresses(_with_places(_text(file).read_text(encoding="utf-8")), arguments[1:]))
+        _load(file)
         _mark(file).touch()
         _text(file).unlink()
 

@@ -125,7 +125,7 @@ class Rooms:
 
     def _given(self) -> tuple[Any, ...]:
         """Return what the text is given: it looks at no length, and others may make arrays longer meanwhile."""
-        return tuple(self._whole.get(name, array) for name, array in self.arrays.items())
+        return self.compiled.given(self._whole.get(name, array) for name, array in self.arrays.items())
 
     def make_room(self, count: int) -> None:
         """Make room for so many events; where the loop runs, what it may use of it for its own ones stays there."""
