@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import threading
 import time
@@ -55,6 +56,12 @@ def pytest_configure(config: pytest.Config) -> None:
         return manager
 
     NotebookClient.create_kernel_manager = create_kernel_manager  # type: ignore[method-assign]
+
+
+def pytest_collection_finish() -> None:
+    """Let garbage collections pass over the tests themselves: there are millions of objects, which stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

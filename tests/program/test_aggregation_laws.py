@@ -31,7 +31,7 @@ def law(text: str, random: Random, steps: int = 12, zone: str = "GMT") -> None:
     alike(checked_app(text), random, interpreted, steps, events_of=timed_events, look=seen, zone=zone)
 
 
-@pytest.mark.parametrize("group", range(6))
+@pytest.mark.parametrize("group", range(3))
 def test_a_drawn_app_does_the_same_with_its_program(group: int) -> None:
     added = 0
     for seed in range(20 * group, 20 * group + 20):

@@ -149,7 +149,7 @@ SHAPES += [some_of(JOINED, 0, 1, 2, 5, 6, 9)]
 @pytest.mark.parametrize("app", SHAPES)
 def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
     checked, whole, asks = checked_app(app), app in (SORTED, EXTERNAL, NUMBERED), asked_of(app)
-    assert sum(alike(checked, Random(seed), compiled, steps=40, whole=whole, asks=asks) for seed in range(6)) > 300
+    assert sum(alike(checked, Random(seed), compiled, steps=40, whole=whole, asks=asks) for seed in range(6)) > 200
 
 
 def test_a_compiled_program_adds_the_same_to_aggregations() -> None:

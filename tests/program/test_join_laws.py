@@ -30,7 +30,7 @@ from Mid select sym, v insert into Out2;
 """
 
 
-@pytest.mark.parametrize("group", range(6))
+@pytest.mark.parametrize("group", range(3))
 def test_a_drawn_app_with_joins_does_the_same_with_its_program(group: int) -> None:
     out = 0
     for seed in range(15 * group, 15 * group + 15):
