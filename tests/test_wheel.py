@@ -45,7 +45,9 @@ def build(kind: str, source: Path, target: Path) -> Path:
 
 
 def files(directory: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    """Return the files of a package, but not what Python has compiled of those that were imported."""
+    found = (path for path in directory.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return {str(path.relative_to(directory)): path.read_bytes() for path in found}
 
 
 def run(cwd: Path, home: Path, *arguments: str, path: Path | None) -> subprocess.CompletedProcess[str]:
