@@ -164,6 +164,13 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
+def all_imports() -> list[tuple[Path, int, str]]:
+    """What is imported anywhere: the file, the line, the module."""
+    nodes = ((path, node) for path in SOURCES for node in ast.walk(tree(path)))
+    return [(path, node.lineno, module) for path, node in nodes for module in imported(node)]
+
+
 def imported(node: ast.AST) -> Iterator[str]:
     """The modules that an import statement names."""
     if isinstance(node, ast.Import):
@@ -213,10 +220,8 @@ def test_layers_are_kept() -> None:
 @pytest.mark.parametrize("library", sorted(DOORS))
 def test_each_library_has_one_door(library: str) -> None:
     strangers = [
-        f"{name(path)}:{node.lineno}"
-        for path in SOURCES
-        for node in ast.walk(tree(path))
-        for module in imported(node)
+        f"{name(path)}:{line}"
+        for path, line, module in all_imports()
         if module.split(".")[0] == library and not inside(path, DOORS[library])
     ]
     assert strangers == []
@@ -224,7 +229,7 @@ def test_each_library_has_one_door(library: str) -> None:
 
 def test_every_third_party_library_has_a_door() -> None:
     own = {*sys.stdlib_module_names, "spdist"}
-    used = {module.split(".")[0] for path in SOURCES for node in ast.walk(tree(path)) for module in imported(node)}
+    used = {module.split(".")[0] for _, _, module in all_imports()}
     assert sorted(used - own - set(DOORS)) == []
 
 
