@@ -24,7 +24,7 @@ from tests.object_store import S3Server
 T = TypeVar("T")
 
 #: So many times longer than a machine with nothing else to do, a busy one may take.
-_BUSY = 3
+_BUSY = 5
 
 # Machines of continuous integration stall; how long one example takes says nothing about the code.
 settings.register_profile("spdist", deadline=None)
@@ -68,7 +68,7 @@ def pytest_collection_finish() -> None:
 def eventually() -> Callable[..., object]:
     """``eventually(look, what, timeout_s=20)``: call `look` until it returns something true, and return that.
 
-    The time is what a machine may take that has nothing else to do; a busy one has three times as long.
+    The time is what a machine may take that has nothing else to do; a busy one has five times as long.
     """
 
     def wait(look: Callable[[], T], what: str, timeout_s: float = 20.0) -> T:

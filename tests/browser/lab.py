@@ -25,7 +25,7 @@ FLAGS = [
     *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
 ]
 #: How long a page may take for anything, ms: machines of continuous integration are slow.
-TIMEOUT_MS = 90_000
+TIMEOUT_MS = 300_000
 #: The words of a cell's editor as a page shows them, each with its colour and weight.
 WORDS = """cell => {
     const found = [], texts = document.createTreeWalker(cell.querySelector('.cm-content'), NodeFilter.SHOW_TEXT);
