@@ -22,10 +22,19 @@ __all__ = ["addresses_of", "float64_at", "int64_at", "uint8_at"]
 _CHECKED = bool(numba.config.BOUNDSCHECK)  # type: ignore[attr-defined]
 
 
+class _Pinned(tuple[Any]):
+    """The array of addresses, and the arrays, which are there as long as somebody may be given their addresses."""
+
+    arrays: tuple[Any, ...]
+
+
 def addresses_of(arrays: Iterable[Any]) -> tuple[Any]:
-    """Return what a compiled program is given for its arrays, which must stay where they are while it runs."""
-    places = [word for array in arrays for word in (array.__array_interface__["data"][0], len(array))]
-    return (numpy.array(places, numpy.int64),)
+    """Return what a compiled program is given for its arrays."""
+    kept = tuple(arrays)
+    places = [word for array in kept for word in (array.__array_interface__["data"][0], len(array))]
+    made = _Pinned((numpy.array(places, numpy.int64),))
+    made.arrays = kept
+    return made
 
 
 def _reader(dtype: Any) -> Any:

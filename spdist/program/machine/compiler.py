@@ -69,8 +69,8 @@ class Compiled:
     run: Any
     expire: Any
     kernels: Any
-    #: From arrays, in the order of the text, to what ``run`` is given for them, call after call, while they stay where
-    #: they are; ``expire`` is given the arrays.
+    #: From arrays, in the order of the text, to what ``run`` is given for them in each call, until there are others;
+    #: ``expire`` is given the arrays.
     given: Callable[[Iterable[Any]], tuple[Any, ...]]
     #: From a function of three whole numbers to what must be kept, and what ``run`` is given for it as ``callback``.
     callback: Callable[[Callable[[int, int, int], int]], tuple[Any, Any]]
@@ -258,7 +258,7 @@ class _Addresses(ast.NodeTransformer):
 def _with_addresses(source: str, dtypes: list[str]) -> str:
     """Return a program that finds its arrays by their addresses.
 
-    To compile a text with 300 arrays as arguments takes a third longer, and to call it 100 µs.
+    To compile a text with 200 arrays as arguments takes a third longer.
     """
     tree = _Addresses(dtypes).visit(ast.parse(source))
     imported = "".join(f"from spdist.program.machine.{name} import *\n" for name in ("addresses", "passes"))

@@ -283,8 +283,9 @@ class Running(Rooms):
                 self._parameters = self._given()
         accepting = [(id, info) for id, info in self._tables if not info[REFUSED]]
         self._broken, self.within = None, True
+        parameters = self._parameters  # whoever makes room meanwhile puts others in their place
         try:
-            self.compiled.run(begins, ends, at, which, int(fires), now, self._callback, *self._parameters)
+            self.compiled.run(begins, ends, at, which, int(fires), now, self._callback, *parameters)
         finally:
             self.within = False
         broken: BaseException | None = self._broken
