@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let garbage collections pass over the tests themselves: there are millions of objects, which stay to the end."""
+    """Let garbage collections pass over the tests themselves: a million objects, which stay to the end."""
     gc.collect()
     gc.freeze()
 
