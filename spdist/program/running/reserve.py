@@ -12,6 +12,9 @@ __all__ = ["Reserve"]
 
 #: So much may each array become, in bytes: more than a machine has for one of many.
 _EACH = 1 << 30
+#: So many bytes lie between two of them. A loop writes to the same place of several arrays: those that begin at the
+#: same place of their page, or a power of two apart, compete for the same lines of the caches.
+_BETWEEN = 4096 + 192
 #: The last one is Linux's MAP_NORESERVE, for which Python has no name before 3.13: what is not written to is free.
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (0x4000 if sys.platform == "linux" else 0)
 
@@ -35,11 +38,11 @@ class Reserve:
     """
 
     def __init__(self, count: int) -> None:
-        self._memory = mmap.mmap(-1, count * _EACH, flags=_FLAGS)
+        self._memory = mmap.mmap(-1, count * (_EACH + _BETWEEN), flags=_FLAGS)
         self._made = 0
 
     def array(self, dtype: str) -> Any:
         """Return one more array of zeros, of all the places that it can ever have."""
         kind = numpy.dtype(dtype)
-        offset, self._made = self._made * _EACH, self._made + 1
+        offset, self._made = self._made * (_EACH + _BETWEEN), self._made + 1
         return numpy.frombuffer(self._memory, kind, _EACH // kind.itemsize, offset)
