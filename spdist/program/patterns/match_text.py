@@ -27,8 +27,8 @@ class MatchWriter(ResultWriter):
         whole, query = given[:2]
         self._by_event = by_event
         self._begin, self._end = whole.name(), whole.name()
-        self._causes = whole.arrays.declare(f"{query.name}_o_at", NUMBER, f"chunk {query.name}")
         super().__init__(*given)
+        self._causes = whole.arrays.declare(f"{query.name}_o_at", NUMBER, self._buffers.room)
 
     @property
     def _bounds(self) -> tuple[str, str]:
@@ -56,7 +56,7 @@ class MatchWriter(ResultWriter):
         if not self.wanted:
             return chunk
         loop = self._in_runs(self._causes if self._by_event else "")
-        return [f"{self.count} = 0", *chunk, *self._arranged.lines(), *loop]
+        return [f"{self.count} = {self.first}", *chunk, *self._arranged.lines(), *loop]
 
     def of_match(self, event: Event, cause: str) -> list[str]:
         """Return what puts the result of a match into the chunk; `cause` is the event that has completed it."""

@@ -11,6 +11,7 @@ from spdist.program.patterns.cells import PatternCells
 from spdist.program.patterns.element_text import ElementWriter
 from spdist.program.patterns.match_text import MatchWriter
 from spdist.program.patterns.nodes import when
+from spdist.program.queries.chunk_text import Buffers
 
 __all__ = ["StateWakes"]
 
@@ -31,7 +32,7 @@ class StateWakes(ElementWriter):
         self._units = self._pattern.states.units
         self._waiting = self._pattern.states.waiting
         self._cells = self._lists = PatternCells(whole, query, self._at)
-        self._demand = Demand(whole.arrays, query.name, f"chunk {query.name}")
+        self._demand = Demand(whole.arrays, query.name, Buffers.of_results(whole, query).room)
         self._output: MatchWriter | None = None
         #: Source of what is alike for the results that one state gives for one event.
         self._cause = ""

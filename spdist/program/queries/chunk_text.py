@@ -12,7 +12,6 @@ from spdist.operators.selection.arrangement import constant, swallows_one
 from spdist.program.expressions import FLAG, NUMBER
 from spdist.program.joins.shape import Joined
 from spdist.program.parts import QueryText, Whole, indent
-from spdist.program.patterns.shape import Matched
 
 __all__ = ["Arrangement", "Buffers"]
 
@@ -60,7 +59,7 @@ class Buffers:
             more += [f"w{number}" for number in range(len(query.grouped) + 1)]
         # What is arranged, held back, or computed at the end of a batch is no chunk yet.
         final = rate is None and not (select.order_by or select.limit is not None or select.offset is not None)
-        final = final and not (query.read.renews or isinstance(query.read, Matched))
+        final = final and not query.read.renews
         outside = whole.outside(query.read.checked.target) if final else None
         owner, room = outside or (f"{query.name}_o", f"chunk {query.name}")
         return cls(whole, query, owner, room, tuple(more), f"{owner}_count[0]" if outside else "0")
