@@ -126,6 +126,8 @@ def read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
     filters = filters_of((*given.before, *given.after), given.span)
     window = window_of(given, source.schema, checked.scope)
     events = checked.query.output.events or "current"
+    if events == "all" and window is None:  # none leaves
+        events = "current"
     looks = [node for node in checked.query.walk() if isinstance(node, ast.In)]
     if any(isinstance(below, ast.In) for node in looks for below in node.operand.walk()):
         raise NotTyped("'in' of a table within another one", checked.query.span)

@@ -82,7 +82,7 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
     """Return a query; one that is `shaped` puts out the attributes that it reads, so that another can follow."""
     filter = f"[{drawn_condition(random)}]" if random.random() < 0.5 else ""
     window = _window(random)
-    events = random.choice(("", "", "all events ", "expired events ")) if window else ""
+    events = random.choice(("", "", "all events ", "expired events ")[: 4 if window else 3])
     if shaped and random.random() < 0.5:
         arranged = _arranged(random, _ATTRIBUTES)
         return f"from {stream}{filter}{window} select *{arranged} insert {events}into {target};"

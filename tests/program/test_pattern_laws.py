@@ -100,7 +100,7 @@ def test_a_drawn_pattern_does_the_same_with_its_program(group: int, monkeypatch:
         random = Random(seed)
         query = drawn_states(random, ("A", "B", "S"))
         moved = "from S[ok] select * insert into A; from S[volume > 0] select * insert into B;"
-        text = f"{STREAM}\n{moved}\n{query} insert into Out;"
+        text = f"{STREAM}\n{moved}\n{query} insert {random.choice(('', 'all events '))}into Out;"
         checked = checked_app(text)
         try:
             written(shape_of(checked), ("Out",))
