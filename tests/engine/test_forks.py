@@ -86,6 +86,12 @@ def test_a_module_runs_as_the_interpreter_would_run_it(
     assert not {"OPENBLAS_NUM_THREADS", "JE_ARROW_MALLOC_CONF"} & seen["environment"].keys()
 
 
+def test_a_module_whose_reader_has_gone_says_nothing(forks: Forks, module: Callable[[str], dict[str, str]]) -> None:
+    process = started(forks, module("import sys; sys.stdin.read(); raise BrokenPipeError(32, 'gone')"))
+    _, said = process.communicate(b"", timeout=60)
+    assert (process.returncode, said) == (1, b"")
+
+
 def test_it_has_everything_loaded_by_a_process_of_one_thread(
     forks: Forks, module: Callable[[str], dict[str, str]]
 ) -> None:

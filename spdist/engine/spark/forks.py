@@ -186,7 +186,10 @@ class _Request:
         sys.argv = self.arguments
         module = sys.argv[0]
         sys.modules.pop(module, None)
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        try:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        except BrokenPipeError:  # Spark hangs up where a query stops: that is no failure that a user should read of
+            sys.exit(1)
         sys.exit(0)
 
 
