@@ -7,6 +7,8 @@ it, too.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -34,6 +36,66 @@ _ALLOWED, _MOST_ALLOWED = 1 << 8, 1 << 16
 def _passes(room: str, most: Most) -> bool:
     """Tell whether nothing stands in a room between calls, and only events of a call use it."""
     return room.partition(" ")[0] not in _LASTING and not most.keys() - {EACH}
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """What tells how many places of a room are, or were, used: the most that arrays have at a place, and so many more.
+
+    An array that is not there was not needed; where none is there, `none` are used.
+    """
+
+    names: tuple[str, ...]
+    place: int
+    more: int = 0
+    none: int = 0
+
+    def read(self, arrays: Mapping[str, Any]) -> int:
+        """Return how many places are used."""
+        found = (int(arrays[name][self.place]) for name in self.names if name in arrays)
+        return max(found, default=self.none) + self.more
+
+
+def _mark(program: Program, room: str) -> _Mark | None:
+    """Return what tells how many places of a room are used; None where nothing stands there between calls."""
+    kind, _, owner = room.partition(" ")
+    match kind:
+        case "nodes":
+            return _Mark(_pools(program, owner), 1)
+        case "dues":  # one may be asked for before another one is done
+            return _Mark((f"{owner}_due_free",), 1, more=1)
+        case "rows":
+            return _Mark((f"{owner}_free",), 1)
+        case "timers":
+            return _Mark(("timers",), 0, more=1)
+        case "ends":
+            return _Mark((f"{owner}_ends",), 0, more=1)
+        case "closings":
+            return _Mark((f"{owner}_open",), ENDED)
+        case "pairs":
+            return _Mark(_sets(program, owner), 0)
+        case "groups":  # else nobody reads what the query puts out, or there is one group at a time
+            return _Mark((f"{owner}_k_meta",), 0, none=1)
+        case "keys":
+            return _Mark((f"p{owner}_meta",), 0, none=1)
+    return None
+
+
+def _pools(program: Program, owner: str) -> tuple[str, ...]:
+    """Return the free lists of the pools whose nodes have one room."""
+    for query in program.parts:
+        if query.name == owner:
+            return f"{owner}_free", *(f"{a.prefix}_free" for a in query.aggregates if a.form.candidates)
+    return (f"{owner}_free",)
+
+
+def _sets(program: Program, owner: str) -> tuple[str, ...]:
+    """Return the tables of the values that the aggregators of a query, or an aggregation, tell apart."""
+    for query in program.queries:
+        if query.name == owner:
+            return tuple(f"{a.prefix}_d_meta" for a in query.aggregates if a.form.pairs)
+    adding = (adds for adds in (one.adds for one in program.shape.adding) if adds is not None and adds.name == owner)
+    return tuple(f"{table}_meta" for adds in adding for table in adds.sets.values())
 
 
 class Rooms:
@@ -85,19 +147,8 @@ class Rooms:
         #: Rooms of what each call begins anew: so many events have room in them; so many more in this call.
         self._passing = {room: self._each(room) for room in self._rooms if _passes(room, self._most.get(room, _ONE))}
         self._fits = self._left = min((_LEAST // each for each in self._passing.values()), default=2**63)
-        self._pools = {
-            query.name: [f"{query.name}_free", *(f"{a.prefix}_free" for a in query.aggregates if a.form.candidates)]
-            for query in program.parts
-        }
-        self._pools |= {f"{query.name}_l": [f"{query.name}_l_free"] for query in program.queries if query.holds_back}
-        self._pools |= {
-            name.removesuffix("_free"): [name] for name in program.arrays.free_lists if name.endswith("_c_free")
-        }
-        self._pairs = {
-            query.name: [f"{a.prefix}_d_meta" for a in query.aggregates if a.form.pairs] for query in program.queries
-        }
-        for adds in filter(None, (one.adds for one in program.shape.adding)):
-            self._pairs[adds.name] = [f"{table}_meta" for table in adds.sets.values()]
+        #: What tells how many places of a room are used, as far as somebody has asked.
+        self._marks: dict[str, _Mark | None] = {}
         self.texts = TextTable(compiled.kernels, program.texts)
         #: Why events could not be taken.
         self.refused = ""
@@ -196,32 +247,16 @@ class Rooms:
 
     def _used(self, room: str) -> int:
         """Return how many places of a room are, or were, used; of those that begin anew with each call none."""
-        kind, _, owner = room.partition(" ")
         if room == self._asker[0]:
             return self._asker[1]
         if room == TEXTS:
             return len(self.texts) + 1
-        if self.within and kind == "output":
-            return self._count(int(owner))
-        if kind == "nodes":
-            return max((int(self.arrays[name][1]) for name in self._pools[owner] if name in self.arrays), default=0)
-        if kind == "dues":  # one may be asked for before another one is done
-            return int(self.arrays[f"{owner}_due_free"][1]) + 1
-        if kind == "rows":
-            return int(self.arrays[f"{owner}_free"][1])
-        if kind == "timers":
-            return int(self.arrays["timers"][0]) + 1
-        if kind == "ends":
-            return int(self.arrays[f"{owner}_ends"][0]) + 1
-        if kind == "closings":
-            return int(self.arrays[f"{owner}_open"][ENDED])
-        if kind == "pairs":
-            return max(int(self.arrays[name][0]) for name in self._pairs[owner])
-        if kind in ("groups", "keys"):
-            name = f"{owner}_k_meta" if kind == "groups" else f"p{owner}_meta"
-            # Else nobody reads what the query puts out, or there is one group at a time.
-            return int(self.arrays[name][0]) if name in self.arrays else 1
-        return 0
+        if self.within and room.startswith("output "):
+            return self._count(int(room.partition(" ")[2]))
+        if room not in self._marks:
+            self._marks[room] = _mark(self.program, room)
+        mark = self._marks[room]
+        return 0 if mark is None else mark.read(self.arrays)
 
     def _count(self, output: int) -> int:
         """Return how many events the loop has put out to a stream."""
