@@ -296,8 +296,8 @@ def _load(file: Path) -> Compiled:
     from spdist.program.machine.addresses import addresses_of
 
     module = _module(file)
-    whole = numba.types.Array(numba.int64, 1, "C")
-    module.run.compile((*(whole,) * 4, *(numba.int64,) * 3, whole))
+    whole, small = (numba.types.Array(kind, 1, "C") for kind in (numba.int64, numba.int16))
+    module.run.compile((whole, numba.int64, whole, small, *(numba.int64,) * 3, whole))
     expire = module.expire
     if isinstance(expire, Dispatcher):  # else it does nothing, or little
         expire.compile((numba.int64, whole))

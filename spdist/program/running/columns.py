@@ -49,8 +49,8 @@ class Ranks:
         """Return so many numbers from 0 on: not more than the last batch had events."""
         return self._numbers[:count]
 
-    def chunks(self, parts: Mapping[str, StreamPart]) -> tuple[Any, Any, Any, Any]:
-        """Return of all events where they begin and end, when they are due, and the number of their source.
+    def events(self, parts: Mapping[str, StreamPart]) -> tuple[Any, Any, Any]:
+        """Return of all events their place among those of their source, when they are due, and the number of that.
 
         Nobody writes to what is returned: of one stream it is used again.
         """
@@ -61,15 +61,18 @@ class Ranks:
             ((stream, part),) = parts.items()
             which = self._of_source.get(stream)
             if which is None:
-                which = self._of_source[stream] = numpy.full(len(self._numbers), self._sources.index(stream))
+                which = self._of_source[stream] = numpy.full(
+                    len(self._numbers), self._sources.index(stream), numpy.int16
+                )
             at = numpy.ascontiguousarray(part.times, numpy.int64)
-            return self._numbers[:total], self._numbers[1 : total + 1], at, which[:total]
-        begins, at, which = (numpy.empty(total, numpy.int64) for _ in range(3))
+            return self._numbers[:total], at, which[:total]
+        begins, at = (numpy.empty(total, numpy.int64) for _ in range(2))
+        which = numpy.empty(total, numpy.int16)
         for stream, part in parts.items():
             begins[part.ranks] = self._numbers[: len(part.times)]
             at[part.ranks] = part.times
             which[part.ranks] = self._sources.index(stream)
-        return begins, begins + 1, at, which
+        return begins, at, which
 
 
 def values_of(values: Any, nulls: Any, type: Type) -> Any:

@@ -41,7 +41,7 @@ from spdist.program.machine.shared import (
     WAKE,
 )
 from spdist.program.parts import Program
-from spdist.program.running.running import NOT_TYPED, Chunk, PutOut, Running
+from spdist.program.running.running import NOT_TYPED, ONE_CHUNK, Chunk, PutOut, Running
 from spdist.program.states.bucket import LoopBuckets
 
 __all__ = ["MixedRunning", "Operators"]
@@ -204,14 +204,14 @@ class MixedRunning(Running):
         self._rows_given = {f"i{self._inputs.index(stream)}": _Given.of(arrivals)}
         return super().take_chunk(stream, arrivals, now, until)
 
-    def _run(self, begins: Any, ends: Any, at: Any, which: Any, now: int, *, fires: bool) -> None:
+    def _run(self, begins: Any, size: int, at: Any, which: Any, now: int, *, fires: bool) -> None:
         shared = self._shared
         shared[FIRED], shared[FIRED_NUMBER], shared[ELEMENT] = NO_TIMER, 0, NO_ELEMENT
         self._failed = None
         self._step = -1, 0
         self._look_at_timers()
         try:
-            super()._run(begins, ends, at, which, now, fires=fires)
+            super()._run(begins, size, at, which, now, fires=fires)
         except BaseException:
             self._held.clear()
             raise
@@ -252,9 +252,9 @@ class MixedRunning(Running):
         self.make_room(count)
         self._fill_chunk(number, stream, arrivals)
         self._rows_given[f"i{number}"] = _Given.of(arrivals)
-        one = numpy.array([0, count, now, number])
         self._events += count
-        self.compiled.run(one[:1], one[1:2], one[2:3], one[3:], NESTED, now, self._callback, *self._parameters)
+        at, which = numpy.array([now]), numpy.array([number], numpy.int16)
+        self.compiled.run(ONE_CHUNK, count, at, which, NESTED, now, self._callback, *self._parameters)
         self._events -= count
         error = self._broken or self.taken_failure()
         if error is not None:

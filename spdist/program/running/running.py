@@ -25,7 +25,7 @@ from spdist.program.running.rooms import Rooms
 from spdist.program.tables.text import REFUSED
 from spdist.program.windows.shape import FAR
 
-__all__ = ["NOT_TYPED", "PutOut", "Running"]
+__all__ = ["NOT_TYPED", "ONE_CHUNK", "PutOut", "Running"]
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 NOT_TYPED = "a value is not of its type"
 #: Or because of a window that has its time from them.
 TOO_FAR = "a time near the limits of a long"
+#: Where a chunk begins that is the only one.
+ONE_CHUNK = numpy.zeros(1, numpy.int64)
 #: A stream, and the events of a chunk that is put out to it.
 Chunk = tuple[str, list[Arrival]]
 
@@ -115,6 +117,7 @@ class Running(Rooms):
         self._broken: BaseException | None = None
         #: What the text calls (`spdist.program.machine.shared`), where it calls something.
         self._kept: Any = None
+        self._keeps_timestamps = program.keeps_timestamps
         self._callback: Any = 0
         if program.calls:
             self._kept, self._callback = compiled.callback(self._called)
@@ -141,14 +144,14 @@ class Running(Rooms):
             if any(_is_far(given[place]) for place in self._timed.get(stream, ())):
                 self.refused = TOO_FAR
                 return None
-        begins, ends, at, which = self._ranks.chunks(parts)
+        begins, at, which = self._ranks.events(parts)
         self.make_room(len(at))
         for stream, given in columns.items():
             part, number = parts[stream], self.program.shape.sources.index(stream)
             self._fill(number, stream, given, part.times if part.stamps is None else part.stamps)
             if not self._computed(stream, len(part.times)):
                 return None
-        self._run(begins, ends, at, which, now, fires=True)
+        self._run(begins, 1, at, which, now, fires=True)
         return {
             stream: put
             for number, stream in enumerate(self.program.outputs)
@@ -183,15 +186,13 @@ class Running(Rooms):
         timers_until = self.arrays.get("timers_until")
         if timers_until is not None:
             timers_until[0] = max(timers_until[0], until)
-        one = numpy.zeros(1, numpy.int64)
-        self._run(one, numpy.array([count]), numpy.array([now]), numpy.array([number]), now, fires=False)
+        self._run(ONE_CHUNK, count, numpy.array([now]), numpy.array([number], numpy.int16), now, fires=False)
         return [(target, rows) for _, target, rows in self._chunks(arrivals)]
 
     def advance(self, to_ms: int, now: int) -> list[tuple[int, str, list[Arrival]]]:
         """Let time pass from `now` until `to_ms`, and return the chunks that timers put out, each behind its time."""
         self.make_room(0)
-        none = numpy.zeros(1, numpy.int64)
-        self._run(none, none, numpy.array([to_ms]), numpy.array([-1]), now, fires=True)
+        self._run(ONE_CHUNK, 0, numpy.array([to_ms]), numpy.array([-1], numpy.int16), now, fires=True)
         return self._chunks(())
 
     @property
@@ -272,8 +273,8 @@ class Running(Rooms):
                 )
         return tuple(values)
 
-    def _run(self, begins: Any, ends: Any, at: Any, which: Any, now: int, *, fires: bool) -> None:
-        """Run the program; `fires`: timers, too, that are due until an event is."""
+    def _run(self, begins: Any, size: int, at: Any, which: Any, now: int, *, fires: bool) -> None:
+        """Run the program on chunks of one size; `fires`: timers, too, that are due until an event is."""
         for count in self._counts:
             self.arrays[count][0] = 0
         if "text_starts" in self.arrays:
@@ -285,7 +286,7 @@ class Running(Rooms):
         self._broken, self.within = None, True
         parameters = self._parameters  # whoever makes room meanwhile puts others in their place
         try:
-            self.compiled.run(begins, ends, at, which, int(fires), now, self._callback, *parameters)
+            self.compiled.run(begins, size, at, which, int(fires), now, self._callback, *parameters)
         finally:
             self.within = False
         broken: BaseException | None = self._broken
@@ -351,7 +352,7 @@ class Running(Rooms):
         batch = pa.RecordBatch.from_arrays(made, self._names[stream])
         causes, firsts = (arrays[f"{owner}_{name}"][:chunks].copy() for name in ("cause", "number"))
         times = arrays[f"{owner}_at"][:chunks].copy() if f"{owner}_at" in arrays else None
-        stamps = None if self.program.keeps_timestamps else arrays[f"{owner}_ts"][:count].copy()
+        stamps = None if self._keeps_timestamps else arrays[f"{owner}_ts"][:count].copy()
         return PutOut(ReadRows(batch, lambda: None), bounds, causes, firsts, stamps, times)
 
 
