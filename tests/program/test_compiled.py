@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import replace
+from importlib.machinery import SourceFileLoader
+from importlib.util import spec_from_loader
 from pathlib import Path
 from random import Random
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -209,6 +215,38 @@ def test_what_cannot_be_compiled_is_never_there() -> None:
     with pytest.raises(RuntimeError, match="cannot be compiled"):
         compiling.wait()
     assert compiling.ready() is None
+
+
+def test_apps_with_one_program_may_load_it_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = Compiling(PLAIN)
+    first.wait()
+    sys.modules.pop(first.file.stem)
+    both = threading.Barrier(2)
+
+    class Slowly(SourceFileLoader):
+        def exec_module(self, module: ModuleType) -> None:
+            both.wait(20)
+            time.sleep(0.05)  # the other one looks for the module now
+            super().exec_module(module)
+
+    def spec_of(name: str, file: Path) -> Any:
+        return spec_from_loader(name, Slowly(name, str(file)))
+
+    monkeypatch.setattr("importlib.util.spec_from_file_location", spec_of)
+
+    def load_too() -> None:
+        both.wait(20)
+        loaded.append(Compiling(PLAIN).wait())
+
+    loaded: list[Compiled] = []
+    other = threading.Thread(target=load_too)
+    other.start()
+    loaded.append(Compiling(PLAIN).wait())
+    other.join(20)
+    assert len(loaded) == 2
+    assert not caplog.records
 
 
 def test_where_nothing_can_be_written_the_operators_go_on(

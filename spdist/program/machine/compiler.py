@@ -40,6 +40,8 @@ _EVENTS = 20_000
 _USED = (
     *("addresses", "arithmetic", "calls", "cell_kernels", "compiler", "days", "kernels", "passes", "shared", "sorting"),
 )
+#: Held while a module is imported: threads of two apps may load the same program, and neither may see half of it.
+_IMPORTING = threading.Lock()
 
 
 def compile_after() -> int | None:
@@ -314,15 +316,19 @@ def _callback(function: Callable[[int, int, int], int]) -> tuple[Any, Any]:
 def _module(file: Path) -> ModuleType:
     """Import a program as a module of its own, which numba needs to find its cache."""
     name = file.stem
-    known = sys.modules.get(name)
-    if known is not None:
-        return known
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    with _IMPORTING:
+        known = sys.modules.get(name)
+        if known is not None:
+            return known
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None and spec.loader is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+        return module
 
 
 def main(arguments: list[str]) -> None:
