@@ -72,7 +72,7 @@ def chosen_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--shards", type=int, default=1, help="parts of what can be split by key")
     parser.add_argument("--keys", type=int, help="draw texts among so many")
     parser.add_argument("--window", type=int, help="events in windows of a length")
-    parser.add_argument("--runs", type=int, default=2, help="runs of the app in its JVM, of which the best counts")
+    parser.add_argument("--runs", type=int, default=3, help="runs of the app in its JVM, of which the best counts")
     parser.add_argument(
         "--vary", action="store_true", help="the apps also with one thing changed, each beside its base"
     )
