@@ -33,6 +33,16 @@ print(json.dumps({
 print("not well", file=sys.stderr)
 sys.exit(int(sys.argv[1]))
 """
+BATCHES = """
+import numpy, resource
+def batches(count):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(count):
+        columns = [numpy.ones(1 << 20) for _ in range(5)]
+        del columns
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+print(batches(1), batches(20))
+"""
 WAITS = "print('runs', flush=True); import sys; sys.stdin.read()"
 
 
@@ -84,6 +94,14 @@ def test_a_module_runs_as_the_interpreter_would_run_it(
     assert seen["directory"] == str(tmp_path)
     assert seen["environment"].items() >= environment.items()
     assert not {"OPENBLAS_NUM_THREADS", "JE_ARROW_MALLOC_CONF"} & seen["environment"].keys()
+
+
+def test_the_memory_of_a_batch_is_there_for_the_next_one(forks: Forks, module: Callable[[str], dict[str, str]]) -> None:
+    process = started(forks, module(BATCHES))
+    said, _ = process.communicate(b"", timeout=60)
+    first, others = map(int, said.split())
+    assert first > 1000
+    assert others < first
 
 
 def test_a_module_whose_reader_has_gone_says_nothing(forks: Forks, module: Callable[[str], dict[str, str]]) -> None:
