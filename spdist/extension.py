@@ -290,8 +290,9 @@ def window(id: str, resolve: WindowResolver) -> Callable[[Decorated], Decorated]
 
     Notes
     -----
-    ``one`` and ``many`` take arriving events; ``emit`` passes on a chunk of ``(kind, timestamp, row)``; ``snapshot``
-    and ``restore`` give and take plain data.
+    ``process`` and ``process_chunk`` get arriving events; ``emit`` passes on a chunk of ``(kind, timestamp, row)``;
+    ``snapshot`` and ``restore`` give and take plain data. The first two were called ``one`` and ``many``, which still
+    works, with a warning.
 
     Examples
     --------
@@ -301,13 +302,13 @@ def window(id: str, resolve: WindowResolver) -> Callable[[Decorated], Decorated]
     >>> @window("demo:latest", lambda types, expressions: None)
     ... class Latest(Window):
     ...     held = ()
-    ...     def one(self, timestamp, row):
+    ...     def process(self, timestamp, row):
     ...         gone = [(EXPIRED, timestamp, old) for _, old in self.held]
     ...         self.held = ((timestamp, row),)
     ...         self.emit([*gone, (CURRENT, timestamp, row)])
-    ...     def many(self, arrivals):
+    ...     def process_chunk(self, arrivals):
     ...         for timestamp, row in arrivals:
-    ...             self.one(timestamp, row)
+    ...             self.process(timestamp, row)
     ...     def contents(self):
     ...         return self.held
     ...     def snapshot(self):

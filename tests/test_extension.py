@@ -22,12 +22,14 @@ from spdist.extension import (
     function,
     signature,
     stream_function,
+    stream_processor,
     window,
 )
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema, Type
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Row, Window, WindowSetting
+from spdist.operators.core.processors import StreamProcessor
 
 NUMBERS = "define stream S (v int, k string);"
 EVENTS = {"S": [(1000, (1, "x")), (1001, (2, "y")), (1002, (3, "x")), (1003, (None, "y"))]}
@@ -129,14 +131,14 @@ def test_a_window_releases_what_it_keeps() -> None:
             super().__init__(setting)
             self.held: list[Arrival] = []
 
-        def one(self, timestamp: int, row: Row) -> None:
+        def process(self, timestamp: int, row: Row) -> None:
             gone = [(EXPIRED, timestamp, row) for _, row in self.held]
             self.held = [(timestamp, row)]
             self.emit([*gone, (CURRENT, timestamp, row)])
 
-        def many(self, arrivals: Sequence[Arrival]) -> None:
+        def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
             for timestamp, row in arrivals:
-                self.one(timestamp, row)
+                self.process(timestamp, row)
 
         def contents(self) -> Iterable[Arrival]:
             return iter(self.held)
@@ -151,6 +153,35 @@ def test_a_window_releases_what_it_keeps() -> None:
     assert rows("from S#window.test:last(1) select sum(v) as s insert into Out;") == [(1,), (2,), (3,), (None,)]
     with pytest.raises(SiddhiAppError, match="takes one int"):
         rows("from S#window.test:last('x') select v insert into Out;")
+
+
+def test_windows_and_processors_that_have_the_former_names_of_methods_run_with_a_warning() -> None:
+    kept: dict[str, Any] = {
+        "contents": lambda self: (),
+        "snapshot": lambda self: None,
+        "restore": lambda self, state: None,
+    }
+
+    def one(self: Any, timestamp: int, row: Row) -> None:
+        self.emit([(CURRENT, timestamp, row)])
+
+    def many(self: Any, arrivals: Sequence[Arrival]) -> None:
+        self.emit([(CURRENT, *arrival) for arrival in arrivals])
+
+    with pytest.warns(DeprecationWarning) as warned:
+        former = type("Former", (Window,), {**kept, "one": one, "many": many})
+    assert [str(one.message) for one in warned] == [
+        "Former.one is called process now",
+        "Former.many is called process_chunk now",
+    ]
+    assert {one.filename for one in warned} == {__file__}
+    window("test:former", lambda types, expressions: None)(former)
+    assert rows("from S#window.test:former() select v insert into Out;") == [(1,), (2,), (3,), (None,)]
+
+    with pytest.warns(DeprecationWarning, match="Former.take is called process_events now"):
+        former = type("Former", (StreamProcessor,), {**kept, "take": lambda self, events: self.emit([*events])})
+    stream_processor("test:former", lambda schema, types, expressions: Schema(()))(former)
+    assert rows("from S#test:former() select v insert into Out;") == [(1,), (2,), (3,), (None,)]
 
 
 def test_a_stream_function_appends_attributes_and_may_give_several_rows() -> None:
@@ -252,14 +283,14 @@ class Two(Window):
         super().__init__(setting)
         self.held: list[Arrival] = []
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         gone = [(EXPIRED, timestamp, old) for _, old in self.held[:-1]]
         self.held = [*self.held[-1:], (timestamp, row)]
         self.emit([*gone, (CURRENT, timestamp, row)])
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         for timestamp, row in arrivals:
-            self.one(timestamp, row)
+            self.process(timestamp, row)
 
     def contents(self) -> Iterable[Arrival]:
         return iter(self.held)

@@ -224,8 +224,9 @@ def test_the_table_of_rooms_names_what_is_there() -> None:
 # ------------------------------------------------------------------------------------------------------ words
 #: The rooms that keep to the words of docs/glossary.md; the list only becomes longer.
 PLAIN_ROOMS = (
-    "cluster", "commands", "config", "connectors", "dashboard", "frames", "functions", "headless", "jobs", "language",
-    "mapping", "notebook", "panels", "planning", "replay", "runtime", "services", "stores", "transports",
+    "cluster", "commands", "config", "connectors", "dashboard", "engine", "frames", "functions", "headless", "java",
+    "jobs", "language", "mapping", "notebook", "operators", "panels", "planning", "program", "replay", "runtime",
+    "services", "stores", "transports",
 )  # fmt: skip
 
 
@@ -274,3 +275,39 @@ def test_rooms_keep_to_the_words_of_the_glossary(room: str) -> None:
         if re.search(rf"(?<![\w.]){word}(?!\w)", told, flags=re.IGNORECASE)
     ]
     assert found == []
+
+
+#: The rooms through which events go.
+EVENT_ROOMS = ("engine", "operators", "program")
+
+
+def methods_and_fields(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the names of what the classes of a module have, each with its line; not of generated text."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for own in node.body if isinstance(node, ast.ClassDef) else ():
+            match own:
+                case ast.FunctionDef(name=given) | ast.AnnAssign(target=ast.Name(id=given)):
+                    yield own.lineno, given
+
+
+@pytest.mark.parametrize("room", EVENT_ROOMS)
+def test_methods_say_what_is_done_with_events(room: str) -> None:
+    section = (ROOT / "docs/glossary.md").read_text().partition("## Names of methods")[2].partition("\n## ")[0]
+    good, bad = (re.findall(r"`(\w+)`", text) for text in re.split("No class of these rooms has", section))
+    assert {"receive_chunk", "process_columns"} <= {*good}
+    assert {"one", "many", "take"} <= {*bad}
+    named = [
+        (f"{path.relative_to(ROOT).as_posix()}:{line}: {given}", given.strip("_"))
+        for path in sorted((ROOT / "spdist" / room).rglob("*.py"))
+        for line, given in methods_and_fields(path)
+    ]
+    assert [place for place, given in named if given in bad] == []
+
+
+def test_the_methods_that_the_glossary_names_are_there() -> None:
+    section = (ROOT / "docs/glossary.md").read_text().partition("## Names of methods")[2].partition("\n## ")[0]
+    table = section.partition("No class of these rooms has")[0]
+    paths = [path for room in EVENT_ROOMS for path in (ROOT / "spdist" / room).rglob("*.py")]
+    there = {given for path in paths for _, given in methods_and_fields(path)}
+    first = [row.partition("|")[0] for row in re.findall(r"^\| (.*)$", table, flags=re.MULTILINE)]
+    assert {name for cell in first for name in re.findall(r"`(\w+)`", cell)} <= there

@@ -49,13 +49,13 @@ class TextNumbers:
         return len(self.texts)
 
     def of_all(self, texts: list[str]) -> Any:
-        """Return the numbers of texts as `of` does; None where one has half a character, too."""
+        """Return the numbers of texts as `numbers_of` does; None where one has half a character, too."""
         try:
-            return self.of(pa.array(texts, pa.string()))
+            return self.numbers_of(pa.array(texts, pa.string()))
         except UnicodeEncodeError:
             return None
 
-    def of(self, texts: Any) -> Any:
+    def numbers_of(self, texts: Any) -> Any:
         """Return the numbers of texts; new ones get one. None where one is longer than `LONGEST`.
 
         Parameters

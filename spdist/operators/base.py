@@ -9,8 +9,9 @@ Source: io.siddhi.core.event.ComplexEvent (types), described in our own words.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -36,6 +37,7 @@ __all__ = [
     "Window",
     "WindowLoop",
     "WindowSetting",
+    "accept_former_names",
     "expiring",
 ]
 
@@ -106,7 +108,7 @@ class WindowLoop:
     lines : tuple of str
         Lines that hold the event ``new`` which came ``at`` its time, and set ``gone`` to the arrivals that leave.
     releases : bool
-        Whether the lines do all that is to be done, also releasing a batch; else the new event goes on at once.
+        Whether the lines do all that is to be done, also releasing a batch; else the new event goes on immediately.
     """
 
     setup: tuple[str, ...]
@@ -157,17 +159,21 @@ class Window(ABC):
     def look(self) -> None:  # noqa: B027 - most windows need not know
         """Take note that somebody looks at everything held."""
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        accept_former_names(cls, {"one": "process", "many": "process_chunk"})
+
     def __init__(self, setting: WindowSetting) -> None:
         self.clock = setting.clock
         self.emit = setting.emit
 
     @abstractmethod
-    def one(self, timestamp: int, row: Row) -> None:
-        """Take one event that arrives as a chunk of its own."""
+    def process(self, timestamp: int, row: Row) -> None:
+        """Process one event that arrives as a chunk of its own."""
 
     @abstractmethod
-    def many(self, arrivals: Sequence[Arrival]) -> None:
-        """Take the events of one chunk."""
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
+        """Process the events of one chunk."""
 
     @abstractmethod
     def contents(self) -> Iterable[Arrival]:
@@ -180,6 +186,23 @@ class Window(ABC):
     @abstractmethod
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
+
+
+def accept_former_names(cls: type, names: Mapping[str, str]) -> None:
+    """Let methods that a class defines under former names stand under their present ones, with a warning.
+
+    Parameters
+    ----------
+    cls : type
+        What somebody registers.
+    names : mapping of str to str
+        From former to present names.
+    """
+    for former, name in names.items():
+        if former in vars(cls) and name not in vars(cls):
+            setattr(cls, name, vars(cls)[former])
+            message = f"{cls.__name__}.{former} is called {name} now"
+            warnings.warn(message, DeprecationWarning, stacklevel=4)  # where the class is defined, beyond its metaclass
 
 
 def expiring(held: Sequence[Arrival], looked: int | None, now: int) -> list[Event]:

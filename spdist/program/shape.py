@@ -91,7 +91,7 @@ class Shape:
     fed : frozenset of str
         The streams that others than typed queries write: elements that are called, triggers, failures.
     is_mixed : bool
-        Whether operators run beside: elements are called, or there may be timers of theirs.
+        Whether operators run, too: elements are called, or there may be timers of theirs.
     watched : frozenset of str
         The streams that say with ``@OnError`` what becomes of events that a query fails on.
     tables : mapping of str to LoopTable

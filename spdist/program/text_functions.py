@@ -3,7 +3,7 @@
 So whatever Python computes of a text and constants has a typed form. The function is the operators' own, with its
 nulls and errors. Where an error is met by a query that only filters and projects what comes, the event is lost in the
 loop. Elsewhere, and where a value is not of its type, a program cannot go on: the operators take the events then
-(`spdist.program.running.running.Running.take`).
+(`spdist.program.running.running.Running.process_columns`).
 """
 
 from __future__ import annotations

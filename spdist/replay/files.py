@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spdist.engine.island.time_limit import TookTooLong, time_limit
-from spdist.engine.local.recorder import error_of, quiet
+from spdist.engine.local.recorder import error_of, silenced
 from spdist.errors import MappingError, SiddhiAppError, error_codes
 from spdist.replay.cases import run_case
 
@@ -126,7 +126,7 @@ def replay(lines: Sequence[CaseLine], jobs: int = 1) -> Iterator[CaseResult]:
         Processes; 1 works in this one.
     """
     if jobs <= 1 or len(lines) <= 1:
-        with quiet():
+        with silenced():
             yield from map(_replayed, lines)
         return
     pieces = [lines[at : at + _PIECE] for at in range(0, len(lines), _PIECE)]
@@ -167,7 +167,7 @@ def result_of(result: dict[str, Any]) -> CaseResult:
 
 
 def _replay_piece(lines: Sequence[CaseLine]) -> list[CaseResult]:
-    with quiet():
+    with silenced():
         return [_replayed(line) for line in lines]
 
 

@@ -31,7 +31,7 @@ from spdist.config.sections import (
     StatePersistence,
     Transports,
 )
-from spdist.engine.local.recorder import error_of, quiet
+from spdist.engine.local.recorder import error_of, silenced
 from spdist.engine.spark.session import SparkHost
 from spdist.errors import QueryFailedError
 from spdist.replay.files import CaseLine, CaseResult, result_of
@@ -114,7 +114,7 @@ def replay_on_spark(
         return
     directory = Path(tempfile.mkdtemp(prefix="spdist-replay-"))
     try:
-        with quiet(), SparkReplay(directory, jobs) as replay:
+        with silenced(), SparkReplay(directory, jobs) as replay:
             yield from replay.run(lines, options)
     finally:
         shutil.rmtree(directory, ignore_errors=True)

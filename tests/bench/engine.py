@@ -122,7 +122,7 @@ class Compiled(Running):
             batches.append({stream: self._part(stream, drawn) for stream in self._types})
         began = time.thread_time()
         for parts in batches:
-            assert self.hosted.as_columns(parts)
+            assert self.hosted.deliver_columns(parts)
         return time.thread_time() - began
 
     def _part(self, stream: str, drawn: list[Event]) -> StreamPart:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from spdist.engine.local.recorder import quiet
+from spdist.engine.local.recorder import silenced
 from spdist.replay import run_case
 from tests.cases.draw import draw
 from tests.cases.test_cases import assert_same, flat
@@ -38,7 +38,7 @@ def differences(cases: Sequence[dict[str, Any]], engine: Sequence[str]) -> Itera
         file = Path(folder) / "cases.jsonl"
         file.write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
         found = subprocess.run([*engine, str(file)], check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
-    with quiet():
+    with silenced():
         for case, line in zip(cases, found.splitlines(), strict=True):
             told = _difference(json.loads(line), run_case(case))
             if told is not None:

@@ -19,7 +19,7 @@ from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.joins.quiet import QuietJoinPlan
+from spdist.operators.joins.lazy_expiry import LazyExpiryJoinPlan
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.delivery import Deliveries, Delivery, Outgoing
@@ -81,9 +81,9 @@ define stream P (n int, m int);
 from A#window.time(1 sec) join B#window.time(1 sec) on A.k == B.k select n, m insert into {};"""
 
 
-@pytest.mark.parametrize("quiet", [True, False])
-def test_what_one_event_of_a_join_finds_is_one_payload(quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(QuietJoinPlan, "may_be_quiet", quiet)
+@pytest.mark.parametrize("lazy", [True, False])
+def test_what_one_event_of_a_join_finds_is_one_payload(lazy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LazyExpiryJoinPlan, "may_be_lazy", lazy)
     app = hosted(JOIN.format("O"))
     for stream, ts, number in [("A", 1, 1), ("B", 2, 5), ("A", 3, 2), ("B", 4, 6)]:
         app.deliver(stream, [(ts, ("x", number))])
@@ -92,11 +92,11 @@ def test_what_one_event_of_a_join_finds_is_one_payload(quiet: bool, monkeypatch:
     assert both == '[{"event":{"n":1,"m":6}},{"event":{"n":2,"m":6}}]'
 
 
-@pytest.mark.parametrize("quiet", [True, False])
+@pytest.mark.parametrize("lazy", [True, False])
 def test_what_one_event_of_a_join_finds_is_one_chunk_for_other_groups(
-    quiet: bool, monkeypatch: pytest.MonkeyPatch
+    lazy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(QuietJoinPlan, "may_be_quiet", quiet)
+    monkeypatch.setattr(LazyExpiryJoinPlan, "may_be_lazy", lazy)
     app = hosted(JOIN.format("P"))
     chunks: list[Any] = []
     app.subscribe_each("P", lambda ts, row: chunks.append([(ts, row)]), lambda arrivals: chunks.append([*arrivals]))

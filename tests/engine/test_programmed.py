@@ -73,7 +73,7 @@ def test_an_app_is_compiled_once_it_has_processed_enough_and_goes_on_where_it_wa
         own.begins()
         if not own.active:
             times = numpy.array([timestamp for timestamp, _ in events])
-            other.app.one_by_one({"S": StreamPart(times, numpy.arange(3), [one for _, one in events])})
+            other.app.deliver_one_by_one({"S": StreamPart(times, numpy.arange(3), [one for _, one in events])})
         else:
             other.run(events)
         compiling = own.compile()
@@ -130,8 +130,8 @@ def test_so_does_a_run_that_has_one() -> None:
     plain.run(events)
     times = numpy.array([timestamp for timestamp, _ in events])
     part = StreamPart(times, numpy.arange(3), [one for _, one in events])
-    assert not other.app.as_columns({"S": part}), "nothing has changed"
-    other.app.one_by_one({"S": part})
+    assert not other.app.deliver_columns({"S": part}), "nothing has changed"
+    other.app.deliver_one_by_one({"S": part})
     assert other.chunks == plain.chunks
 
 

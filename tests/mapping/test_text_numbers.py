@@ -25,7 +25,9 @@ def test_each_text_has_one_number_for_ever(columns: list[list[str]], meet: bool,
     slots = TextNumbers._slots
     with patch.object(TextNumbers, "_slots", lambda *given: slots(*given) * 0 if meet else slots(*given)):
         for column in columns:
-            assert numbers.of(pa.array(column)).tolist() == [known.setdefault(text, len(known)) for text in column]
+            assert numbers.numbers_of(pa.array(column)).tolist() == [
+                known.setdefault(text, len(known)) for text in column
+            ]
             if data.draw(st.booleans()):
                 kept = data.draw(st.lists(st.booleans(), min_size=len(known), max_size=len(known)))
                 numbers.keep(kept)
@@ -38,15 +40,15 @@ def test_many_texts() -> None:
     numbers = TextNumbers()
     texts = [f"key {number * 7919 % 50_000}" for number in range(100_000)]
     for begin in range(0, len(texts), 9000):
-        numbers.of(pa.array(texts[begin : begin + 9000]))
+        numbers.numbers_of(pa.array(texts[begin : begin + 9000]))
     assert numbers.texts == texts[:50_000]
-    assert numpy.array_equal(numbers.of(pa.array(texts[:50_000]).slice(100, 200)), numpy.arange(100, 300))
+    assert numpy.array_equal(numbers.numbers_of(pa.array(texts[:50_000]).slice(100, 200)), numpy.arange(100, 300))
 
 
 @pytest.mark.parametrize("form", ["SYM{:05}", "{}", "key {:013}", "{:03} of a longer text", "{:06}\0"])
 def test_texts_that_differ_somewhere_are_looked_for_in_many_places(form: str) -> None:
     numbers = TextNumbers()
-    numbers.of(pa.array([form.format(number) for number in range(500)]))
+    numbers.numbers_of(pa.array([form.format(number) for number in range(500)]))
     words = [word[: len(numbers)] for word in numbers._words]
     slots = numbers._slots(words, numbers._lengths[: len(numbers)])
     # Of 500 texts in 1,024 places; by chance there are 395.

@@ -12,7 +12,7 @@ from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.operators.joins.join import JoinQuery
-from spdist.operators.joins.quiet import QuietJoin, QuietJoinPlan
+from spdist.operators.joins.lazy_expiry import LazyExpiryJoin, LazyExpiryJoinPlan
 from spdist.operators.windows.time import TimeWindow
 
 STREAMS = "define stream L (k string, v int); define stream R (k string, v int);"
@@ -31,7 +31,7 @@ def form(made: LocalApp, name: str = "q") -> object:
 
 
 @pytest.mark.parametrize(
-    ("text", "quiet"),
+    ("text", "lazy"),
     [
         (f"{TIMED} insert into Out;", True),
         (f"{TIMED} insert all events into Out;", False),  # what leaves is put out
@@ -43,21 +43,21 @@ def form(made: LocalApp, name: str = "q") -> object:
         (f"{TIMED.replace('R#window.time(100)', 'R#window.sort(2, v)')} insert into Out;", False),
     ],
 )
-def test_the_quiet_form_runs_where_what_leaves_shows_nothing(text: str, quiet: bool) -> None:
+def test_the_lazy_form_runs_where_what_leaves_shows_nothing(text: str, lazy: bool) -> None:
     made, _ = app(f"@info(name='q') {text}")
-    assert isinstance(form(made), QuietJoin if quiet else JoinQuery)
+    assert isinstance(form(made), LazyExpiryJoin if lazy else JoinQuery)
 
 
-@pytest.mark.parametrize(("source", "quiet"), [("kafka", True), ("http", True), ("inMemory", False)])
-def test_sources_that_are_heard_inside_the_app_may_bring_events_between_two_timers(source: str, quiet: bool) -> None:
+@pytest.mark.parametrize(("source", "lazy"), [("kafka", True), ("http", True), ("inMemory", False)])
+def test_sources_that_are_heard_inside_the_app_may_bring_events_between_two_timers(source: str, lazy: bool) -> None:
     left = f"@source(type='{source}', topic='l', topic.list='l', receiver.url='http://127.0.0.1:1/l', group.id='g', "
     left += "bootstrap.servers='127.0.0.1:1', threading.option='single.thread', @map(type='json'))"
     text = f"{left} {STREAMS} @info(name='q') {TIMED} insert into Out;"
     made = LocalApp(check(parse(text), catalog(), text))
-    assert isinstance(form(made), QuietJoin if quiet else JoinQuery)
+    assert isinstance(form(made), LazyExpiryJoin if lazy else JoinQuery)
 
 
-def test_the_quiet_form_needs_no_timers() -> None:
+def test_the_lazy_form_needs_no_timers() -> None:
     made, seen = app(f"@info(name='q') {TIMED} insert into Out;")
     made.send("L", 1000, ("a", 1))
     made.send("R", 1099, ("a", 2))
@@ -81,7 +81,7 @@ def test_an_event_out_of_order_lets_the_plain_form_take_over() -> None:
     assert seen == [(1095, (1, 3)), (1095, (2, 3))]
 
 
-def test_a_restored_join_is_quiet_again() -> None:
+def test_a_restored_join_is_lazy_again() -> None:
     made, _ = app(f"@info(name='q') {TIMED} insert into Out;")
     made.send("L", 1000, ("a", 1))
     again, seen = app(f"@info(name='q') {TIMED} insert into Out;")
@@ -100,12 +100,12 @@ def test_both_forms_have_the_same_state(monkeypatch: pytest.MonkeyPatch) -> None
         made.send("L", 1120, ("b", 4))
         return made.snapshot()
 
-    quiet = state()
-    monkeypatch.setattr(QuietJoinPlan, "may_be_quiet", False)
-    assert state() == quiet
+    lazy = state()
+    monkeypatch.setattr(LazyExpiryJoinPlan, "may_be_lazy", False)
+    assert state() == lazy
 
 
-def test_those_who_watch_a_quiet_join_see_its_chunks() -> None:
+def test_those_who_watch_a_lazy_join_see_its_chunks() -> None:
     made, seen = app(f"@info(name='q') {TIMED} insert into Out;")
     chunks: list[Any] = []
     made.subscribe_query("q", lambda *chunk: chunks.append(chunk))

@@ -13,17 +13,17 @@ from spdist.operators.core.junction import Failures, Junction, ObserverFailed, R
 
 
 def receiver(name: str, seen: list[Any], fails_on: int | None = None) -> Receiver:
-    def one(timestamp: int, row: Row) -> None:
+    def receive(timestamp: int, row: Row) -> None:
         if row[0] == fails_on:
             raise ValueError(f"no {fails_on}")
         seen.append((name, timestamp, row))
 
-    def many(arrivals: Sequence[Arrival]) -> None:
+    def receive_chunk(arrivals: Sequence[Arrival]) -> None:
         if any(row[0] == fails_on for _, row in arrivals):
             raise ValueError(f"no {fails_on}")
         seen.append((name, list(arrivals)))
 
-    return Receiver(one, many)
+    return Receiver(receive, receive_chunk)
 
 
 def test_receivers_come_in_order_and_observers_after_them() -> None:
@@ -32,10 +32,10 @@ def test_receivers_come_in_order_and_observers_after_them() -> None:
     junction.observers.append(lambda timestamp, row: seen.append(("observer", timestamp, row)))
     junction.subscribe(receiver("first", seen))
     junction.subscribe(receiver("second", seen))
-    junction.one(1, (5,))
+    junction.receive(1, (5,))
     assert [name for name, *_ in seen] == ["first", "second", "observer"]
     seen.clear()
-    junction.many([(1, (5,)), (2, (6,))])
+    junction.receive_chunk([(1, (5,)), (2, (6,))])
     assert seen[0] == ("first", [(1, (5,)), (2, (6,))])
     assert seen[2:] == [("observer", 1, (5,)), ("observer", 2, (6,))]
 
@@ -49,9 +49,9 @@ def test_a_failure_costs_the_event_for_those_who_come_later(caplog: pytest.LogCa
     junction.subscribe(receiver("third", seen))
     junction.observers.append(lambda timestamp, row: seen.append(("observer", timestamp, row)))
     with caplog.at_level(logging.INFO):
-        junction.one(1, (5,))
-        junction.many([(2, (4,)), (3, (5,))])
-        junction.one(4, (6,))
+        junction.receive(1, (5,))
+        junction.receive_chunk([(2, (4,)), (3, (5,))])
+        junction.receive(4, (6,))
     assert [name for name, *_ in seen] == ["first", "first", "first", "failing", "third", "observer"]
     assert failures.count == 3
     assert failures.latest == "stream 'S': ValueError: no 5"
@@ -67,7 +67,7 @@ def test_a_fault_stream_gets_the_event_and_the_error() -> None:
     fault.subscribe(receiver("fault", seen))
     junction = Junction("S", failures, fault)
     junction.subscribe(receiver("failing", seen, fails_on=5))
-    junction.one(1, (5, "x"))
+    junction.receive(1, (5, "x"))
     assert seen == [("fault", [(1, (5, "x", "message : no 5\n cause :null"))])]
     assert failures.count == 0
 
@@ -79,8 +79,8 @@ def test_an_observers_error_passes_the_queries() -> None:
     inner = Junction("Inner", Failures())
     inner.observers.append(refuse)
     outer = Junction("Outer", Failures())
-    outer.subscribe(Receiver(inner.one, inner.many))
+    outer.subscribe(Receiver(inner.receive, inner.receive_chunk))
     with pytest.raises(ObserverFailed) as caught:
-        outer.one(1, (5,))
+        outer.receive(1, (5,))
     assert isinstance(caught.value.cause, KeyError)
     assert outer.failures.count == inner.failures.count == 0

@@ -24,7 +24,7 @@ class Held(StreamProcessor):
         self.number = 0
         self.timer = setting.timer(self._wake)
 
-    def take(self, events: Sequence[Event]) -> None:
+    def process_events(self, events: Sequence[Event]) -> None:
         for kind, timestamp, row in events:
             self.number += 1
             self.held.append((kind, timestamp, (*row, self.number)))

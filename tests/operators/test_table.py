@@ -97,7 +97,7 @@ def test_an_indexed_table_is_a_list_that_is_searched_faster(
     for text, chunk in steps:
         for table in tables:
             writer = table_writer("q", written(text), EVENT, table, SIGNATURES, CLOCK)
-            (writer.many([(0, row) for row in chunk]) if len(chunk) > 1 else writer.one(0, chunk[0]))
+            (writer.receive_chunk([(0, row) for row in chunk]) if len(chunk) > 1 else writer.receive(0, chunk[0]))
         assert contents(tables[0]) == contents(tables[1])
         for row in [*asked, *chunk]:
             for fast, slow in zip(*finders, strict=True):
@@ -119,7 +119,7 @@ def test_a_keyed_table_is_a_list_that_refuses_rows_and_is_searched_faster(
     for text, chunk in steps:
         for table in tables:
             writer = table_writer("q", written(text), EVENT, table, SIGNATURES, CLOCK)
-            (writer.many([(0, row) for row in chunk]) if len(chunk) > 1 else writer.one(0, chunk[0]))
+            (writer.receive_chunk([(0, row) for row in chunk]) if len(chunk) > 1 else writer.receive(0, chunk[0]))
         assert contents(tables[0]) == contents(tables[1])
         held = [tuple(row[position] for position in key) for row in contents(tables[0])]
         assert len(set(held)) == len(held)
@@ -162,8 +162,8 @@ def test_a_change_by_key_is_a_change_like_others(
         selected = Schema.of([("k", "string"), ("p", "double")]) if text.startswith("select") else EVENT
         event = (row[0], row[2]) if text.startswith("select") else row
         fast, slow = (table_writer("q", written(text), selected, table, SIGNATURES, CLOCK) for table in tables)
-        fast.one(0, event)
-        slow.many([(0, event)])
+        fast.receive(0, event)
+        slow.receive_chunk([(0, event)])
         assert contents(tables[0]) == contents(tables[1])
         assert lookups[0](0, row) == lookups[1](0, row)
     assert tables[0].snapshot()[2] == tables[1].snapshot()[2]

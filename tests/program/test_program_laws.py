@@ -99,7 +99,7 @@ class Watched:
         times = numpy.array([timestamp for timestamp, _ in events])
         self._stamps = times.tolist()
         part = StreamPart(times, numpy.arange(len(times)), [row for _, row in events])
-        assert self.app.as_columns({"S": part})
+        assert self.app.deliver_columns({"S": part})
         self.chunks += [chunk for *_, chunk in sorted(self._picked, key=lambda one: one[0])]
         self._picked.clear()
 
@@ -231,7 +231,7 @@ def test_groups_without_totals_are_forgotten_with_their_chunk() -> None:
     running = Running(program, interpreted(program))
     for number in range(20):
         row = (f"{number}", None, None, None, number, None, None)
-        assert len(running.take_chunk("S", [(number, row)] * 3, number, number) or ()) == 1
+        assert len(running.process_chunk("S", [(number, row)] * 3, number, number) or ()) == 1
     assert running.arrays["q0_k_meta"][2] == 0
 
 

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from spdist.engine.local.recorder import quiet
+from spdist.engine.local.recorder import silenced
 from spdist.program.machine.compiler import Compiled, Compiling, interpreted
 from spdist.program.parts import Program
 from spdist.program.running import forgetting
@@ -63,7 +63,7 @@ def trial(seed: int, compiled: int = 0) -> str:
     whole = seed % 3 == 0 or (drawn is drawn_table_app and bool(own.program.known))
     try:
         with ExitStack() as around:
-            around.enter_context(quiet())
+            around.enter_context(silenced())
             around.enter_context(patch.object(forgetting, "_FEW", 4 if seed % 2 else 10_000))
             # Executed by Python, whole numbers are numpy's, which warn where they wrap as they should.
             around.enter_context(warnings.catch_warnings(action="ignore"))

@@ -17,7 +17,7 @@ from typing import Any
 
 from spdist.engine.island.time_limit import TookTooLong, time_limit
 from spdist.engine.local.app import LocalApp
-from spdist.engine.local.recorder import quiet
+from spdist.engine.local.recorder import silenced
 from spdist.errors import SiddhiAppError, SpdistError
 from spdist.extension import catalog
 from spdist.language.ast import StreamDefinition
@@ -116,7 +116,7 @@ def break_up(draw: random.Random, pieces: list[str], other: list[str]) -> None:
             pieces[at : at + 5] = other[start : start + 5]
 
 
-@quiet()  # events on which a query fails are logged, each with a traceback: here there are many
+@silenced()  # events on which a query fails are logged, each with a traceback: here there are many
 def trial(seed: int, seconds: float = 10.0) -> str:
     """Do everything with one app, each step within `seconds`, and return what became of it.
 

@@ -13,7 +13,7 @@ from spdist.engine.local.app import LocalApp
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.joins.quiet import QuietJoinPlan
+from spdist.operators.joins.lazy_expiry import LazyExpiryJoinPlan
 from spdist.operators.windows.store import WindowStore
 
 SLIDING = ["#window.length(2)", "#window.length(4)", "#window.time(100)", "#window.time(400)", ""]
@@ -91,13 +91,13 @@ def outcome(text: str, steps: list[Any], restarts: bool) -> list[Any]:
 @contextmanager
 def scanning() -> Iterator[None]:
     """Joins that look at every row of a window."""
-    index, quiet = WindowStore.index, QuietJoinPlan.may_be_quiet
+    index, lazy = WindowStore.index, LazyExpiryJoinPlan.may_be_lazy
     WindowStore.index = lambda self, attributes: None  # type: ignore[method-assign, assignment]
-    QuietJoinPlan.may_be_quiet = False
+    LazyExpiryJoinPlan.may_be_lazy = False
     try:
         yield
     finally:
-        WindowStore.index, QuietJoinPlan.may_be_quiet = index, quiet  # type: ignore[method-assign]
+        WindowStore.index, LazyExpiryJoinPlan.may_be_lazy = index, lazy  # type: ignore[method-assign]
 
 
 @settings(max_examples=150, deadline=None)
@@ -110,10 +110,10 @@ def test_an_index_finds_what_a_scan_finds_also_after_restarts(text: str, steps: 
 
 @settings(max_examples=200, deadline=None)
 @given(joins(SLIDING, PLAIN, ["current events"]), steps)
-def test_the_quiet_form_gives_what_the_plain_form_gives(text: str, steps: list[Any]) -> None:
-    QuietJoinPlan.may_be_quiet = False
+def test_the_lazy_form_gives_what_the_plain_form_gives(text: str, steps: list[Any]) -> None:
+    LazyExpiryJoinPlan.may_be_lazy = False
     try:
         expected = outcome(text, steps, restarts=False)
     finally:
-        QuietJoinPlan.may_be_quiet = True
+        LazyExpiryJoinPlan.may_be_lazy = True
     assert outcome(text, steps, restarts=True) == expected

@@ -311,7 +311,7 @@ def test_what_is_published_at_once(app: str, count: int) -> None:
     fed = [records([(1, 0, 1, b"", "x", n) for n in range(900)], 300, "", f"App.{stream}") for stream in reads]
     for stream in reads:
         one.process([Record(f"App.{stream}", 0, b"", 0, "App-f-1", 0, 990)], 0)
-    with programs(), patch.object(HostedApp, "one_by_one", side_effect=AssertionError("one by one")):
+    with programs(), patch.object(HostedApp, "deliver_one_by_one", side_effect=AssertionError("one by one")):
         for sent in zip(*fed, strict=True):
             one.process(sent, 0)
     assert one.events_out == count
@@ -335,7 +335,7 @@ def test_two_partitions_of_a_topic_are_one_run(app: str, unusual: str) -> None:
         with fewest(count):
             one = build_island(plan, 100)
             outputs = one.process(sent, 0)
-            at_once = patch.object(HostedApp, "one_by_one", side_effect=AssertionError("one by one"))
+            at_once = patch.object(HostedApp, "deliver_one_by_one", side_effect=AssertionError("one by one"))
             with at_once if count == 0 else ExitStack():
                 outputs += one.process([], 0, closing=True)
         found.append(

@@ -112,10 +112,10 @@ class Course:
             stamps = [time - (30 if kind == "late" and number % 3 == 1 else 0) for number, time in enumerate(times)]
             late = numpy.array(stamps) if kind == "late" else None
             part = StreamPart(numpy.array(times), numpy.arange(len(rows)), rows if own is None else own, late)
-            if self.app.as_columns({"A": part}):
+            if self.app.deliver_columns({"A": part}):
                 self.at_once += 1
             else:
-                self.app.one_by_one({"A": part})
+                self.app.deliver_one_by_one({"A": part})
         self.seen.append((put_out(self.app), self.app.clock))
 
 

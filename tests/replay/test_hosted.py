@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spdist.engine.island.hosted import build_island
-from spdist.engine.local.recorder import quiet
+from spdist.engine.local.recorder import silenced
 from spdist.mapping.case_values import write_value
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.replay import run_case
@@ -96,7 +96,7 @@ def test_what_comes_out_is_what_virtual_time_gives(line: CaseLine) -> None:
     one = prepare(line)
     assert isinstance(one, PreparedCase)
     hosted, lot = Hosted(one), random.Random(line.text)
-    with quiet():
+    with silenced():
         hosted.batch(dict.fromkeys(hosted.one.checked.streams, hosted.clock))
         for number, step in enumerate(one.case["events"]):
             hosted.step(number, step)

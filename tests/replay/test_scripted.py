@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spdist.engine.island.hosted import build_island
-from spdist.engine.local.recorder import quiet
+from spdist.engine.local.recorder import silenced
 from spdist.engine.shards.shards import Router, ShardSettings, island_maker
 from spdist.engine.shards.state import Segment
 from spdist.replay.files import CaseLine, read_cases, replay_line
@@ -43,7 +43,7 @@ def hosted(line: CaseLine, parts: int = 4, snapshots: bool = True, limit_s: floa
     island = build_island(work.assignment, 0)
     answers = Answers({"case-0": prepared})
     lot = random.Random(line.text)
-    with quiet():
+    with silenced():
         for part in work.parts:
             again = [record for record in part if record.count and lot.random() < 0.3]
             for record in island.process([*part, *again], 1):
@@ -69,7 +69,7 @@ def sharded(line: CaseLine, shards: int = 3, parts: int = 4) -> dict[str, Any]:
     islands = [island_maker(0, False)(one) for one in settings]
     router = Router(settings)
     answers = Answers({"case-0": prepared}, {"case-0": shards})
-    with quiet():
+    with silenced():
         for part in work.parts:
             routed = list(router.route(part))
             for number, island in enumerate(islands):

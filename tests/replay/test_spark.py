@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.local.recorder import quiet
+from spdist.engine.local.recorder import silenced
 from spdist.extension import function, signature
 from spdist.language.types import Type
 from spdist.replay.files import CaseLine, read_cases, replay
@@ -50,7 +50,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkReplay]:
 
 
 def results(spark: SparkReplay, given: list[CaseLine], options: SparkOptions | None = None) -> list[dict[str, Any]]:
-    with quiet():
+    with silenced():
         return [json.loads(result.text) for result in spark.run(given, options)]
 
 

@@ -115,12 +115,12 @@ class FrameApp:
         late = any(part.stamps is not None for part in parts.values())
         self._times = times
         jumps = int(ahead.max()) > self._most_jump_ms or (late and len(parts) > 1)
-        if jumps or not self.hosted.as_columns(parts):
+        if jumps or not self.hosted.deliver_columns(parts):
             # A late event fires what is due by its own time, and not by the clock.
             if jumps or late:
                 self._one_by_one(parts, times)
             else:
-                self.hosted.one_by_one(parts)
+                self.hosted.deliver_one_by_one(parts)
 
     def pass_time(self, to_ms: int | None = None) -> Iterator[Any]:
         """Let time pass to the last event of all shards, or to `to_ms`, and yield what comes out."""

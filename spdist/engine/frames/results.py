@@ -44,17 +44,17 @@ class _Stream:
         self._parts: list[tuple[Any, list[Any]]] = []
         self._objects = [place for place, kind in enumerate(schema.types) if kind is Type.OBJECT]
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def add(self, timestamp: int, row: Row) -> None:
         """Add an event that is put out alone."""
         if self._objects:  # which may change later, in place
             row = tuple(_text(value) if place in self._objects else value for place, value in enumerate(row))
         self._times.append(timestamp)
         self._rows.append(row)
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def add_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Add the events of a chunk."""
         for timestamp, row in arrivals:
-            self.one(timestamp, row)
+            self.add(timestamp, row)
 
     def add_columns(self, rows: ReadRows, times: Any) -> None:
         """Add rows that are columns, and their times."""
@@ -132,7 +132,7 @@ class Results:
     def receivers(self) -> Iterator[tuple[str, Callable[..., None], Callable[..., None], Callable[..., None]]]:
         """Yield each stream, and what gathers single events, chunks, and columns of it."""
         for one in self._streams:
-            yield one.name, one.one, one.many, one.add_columns
+            yield one.name, one.add, one.add_chunk, one.add_columns
 
     def batches(self) -> Iterator[Any]:
         """Yield what has come out since the last call."""

@@ -22,7 +22,7 @@ from spdist.errors import MappingError
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.core.faults import ErrorStore
-from spdist.operators.core.junction import ObserverFailed, Pick, Receiver, StreamPart, guarded
+from spdist.operators.core.junction import ObserverFailed, ReceiveColumns, Receiver, StreamPart, guarded
 from spdist.operators.tables.on_demand import Answer
 from spdist.operators.tables.stores import Batch, OutsideStores
 from spdist.planning.compiled import CompiledInstance
@@ -197,9 +197,9 @@ class HostedApp(LocalApp):
             return
         try:
             if len(arrivals) == 1:
-                junction.one(*arrivals[0])
+                junction.receive(*arrivals[0])
             else:
-                junction.many(arrivals)
+                junction.receive_chunk(arrivals)
         except ObserverFailed as failed:
             raise failed.cause from None
 
@@ -225,22 +225,22 @@ class HostedApp(LocalApp):
 
     def deliver_parts(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
         """Deliver events that each are a chunk of their own; see `spdist.engine.island.runs.RunsApp`."""
-        if not self.as_columns(parts):
-            self.one_by_one(parts, around)
+        if not self.deliver_columns(parts):
+            self.deliver_one_by_one(parts, around)
 
-    def as_columns(self, parts: Mapping[str, StreamPart]) -> bool:
+    def deliver_columns(self, parts: Mapping[str, StreamPart]) -> bool:
         """Deliver events to the program, as columns; tells whether it has taken them: if not, nothing has changed."""
         program = self.programmed
         # The operators start the app, with its first event.
         if program is None or self._timers.next_due == BEFORE_ALL_TIME or not program.begins():
             return False
         last = max(int(part.times[-1]) for part in parts.values())
-        if not (program.reads(parts) and program.takes_until(last) and program.take(parts)):
+        if not (program.reads(parts) and program.takes_until(last) and program.process_columns(parts)):
             return False
         self._clock.now = max(self._clock.now, last)
         return True
 
-    def one_by_one(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
+    def deliver_one_by_one(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
         """Deliver events one after the other; see `deliver_parts`."""
         self._saw(parts)
         try:
@@ -275,20 +275,20 @@ class HostedApp(LocalApp):
         """Deliver the events of several streams."""
         clock, heap, count = self._clock, self._heap, sum(len(part.ranks) for part in parts.values())
         due, stamps = numpy.empty(count, numpy.int64), numpy.empty(count, numpy.int64)
-        ones: list[Any] = [None] * count
+        receivers: list[Any] = [None] * count
         rows: list[Row] = [()] * count
         for stream, part in parts.items():
-            one = self._home.junction(stream).one
+            receive = self._home.junction(stream).receive
             due[part.ranks], stamps[part.ranks] = part.times, part.times if part.stamps is None else part.stamps
             for rank, row in zip(part.ranks.tolist(), part.rows, strict=True):
-                ones[rank], rows[rank] = one, row
+                receivers[rank], rows[rank] = receive, row
         times, move = around(stamps.tolist(), self._move)
-        for one, time, at, row in zip(ones, times, due.tolist(), rows, strict=True):
+        for receive, time, at, row in zip(receivers, times, due.tolist(), rows, strict=True):
             if heap and heap[0][0] <= at:
                 move(at)
             elif at > clock.now:
                 clock.now = at
-            one(time, row)
+            receive(time, row)
 
     def _saw(self, parts: Mapping[str, StreamPart]) -> None:
         if self.programmed is not None:
@@ -297,25 +297,27 @@ class HostedApp(LocalApp):
     def subscribe_each(
         self,
         stream: str,
-        one: Callable[[int, Row], None],
-        many: Callable[[Sequence[Arrival]], None],
-        pick: Pick | None = None,
+        receive: Callable[[int, Row], None],
+        receive_chunk: Callable[[Sequence[Arrival]], None],
+        receive_columns: ReceiveColumns | None = None,
     ) -> None:
-        """Call `one` with each event that is put out alone, and `many` with each other chunk, as `subscribe_chunks`.
+        """Call `receive` with each event that is put out alone, and `receive_chunk` with each other chunk.
 
-        Where many chunks are put out at once `pick` is called, where there is one.
+        Where many chunks are put out together `receive_columns` is called, where there is one. See `subscribe_chunks`.
         """
         if stream == ANSWERS:
-            self._answer = many
+            self._answer = receive_chunk
             return
 
-        def gather(timestamp: int, rows: list[Row]) -> None:
+        def receive_rows(timestamp: int, rows: list[Row]) -> None:
             if len(rows) == 1:
-                one(timestamp, rows[0])
+                receive(timestamp, rows[0])
             else:
-                many([(timestamp, row) for row in rows])
+                receive_chunk([(timestamp, row) for row in rows])
 
-        self._home.junction(stream).subscribe(Receiver(one, many, gather=gather, pick=pick))
+        self._home.junction(stream).subscribe(
+            Receiver(receive, receive_chunk, receive_rows=receive_rows, receive_columns=receive_columns)
+        )
 
     def subscribe_chunks(self, stream_id: str, callback: Callable[[Sequence[Arrival]], None]) -> None:
         """Call `callback` with each chunk of a stream, after the stream's queries."""

@@ -27,7 +27,7 @@ __all__ = ["Publisher"]
 _FIXED = {type(None), bool, int, float, str, bytes}
 
 
-#: Of so many keys the partition is kept in mind.
+#: Of so many keys the partition is remembered.
 _KNOWN_KEYS = 100_000
 
 

@@ -17,7 +17,7 @@ import numpy
 
 from spdist.engine.island.publish import OutputEvents
 from spdist.operators.base import Arrival, Row
-from spdist.operators.core.junction import NO_TIMER, Pick, StreamPart
+from spdist.operators.core.junction import NO_TIMER, ReceiveColumns, StreamPart
 from spdist.transports.events import TIMER, Events, child, sort_key
 
 __all__ = ["NO_EVENTS", "Around", "Key", "Run", "RunsApp", "TimerOutputs", "as_run"]
@@ -53,13 +53,13 @@ class RunsApp(Protocol):
     def subscribe_each(
         self,
         stream: str,
-        one: Callable[[int, Row], None],
-        many: Callable[[Sequence[Arrival]], None],
-        pick: Pick | None = None,
+        receive: Callable[[int, Row], None],
+        receive_chunk: Callable[[Sequence[Arrival]], None],
+        receive_columns: ReceiveColumns | None = None,
     ) -> None:
-        """Have `one` called with each event that is put out alone, `many` with each other chunk, or `pick` with many.
+        """Have `receive` called with each event that is put out alone, and `receive_chunk` with each other chunk.
 
-        That is where they are put out as columns.
+        Chunks that are put out as columns go to `receive_columns`, many together, where it is given.
         """
         ...
 
@@ -193,11 +193,11 @@ class Run:
         self.make_columns()
         self._causes = NO_EVENTS
 
-    def column_collector(self, position: int) -> Pick:
+    def column_collector(self, position: int) -> ReceiveColumns:
         """Return what collects what the events of a run put out to a stream in columns."""
         into = self._puts[position].collected
 
-        def pick(
+        def receive_columns(
             rows: Sequence[Row], bounds: Any, causes: Any, stamps: Any, numbers: Any = None, due: Any = None
         ) -> None:
             counts = numpy.diff(bounds)
@@ -211,7 +211,7 @@ class Run:
             ts = self._causes.ts[which] if stamps is None else stamps
             into.extend(Events(numpy.maximum(at, self._since), order, path, places, ts, rows))
 
-        return pick
+        return receive_columns
 
     def _paths(self, which: Any, numbers: Any) -> list[bytes]:
         """Return the paths of outputs, given which event has caused each, and which of its outputs each is."""
@@ -248,13 +248,13 @@ class Run:
             else:
                 otherwise(((timestamp, row),))
 
-        def one(timestamp: int, row: Row) -> None:
+        def counted(timestamp: int, row: Row) -> None:
             if self.on:
                 numbers.append(self._count(length_hint(self._times), 1))
             alone(timestamp, row)
 
         # Only where several streams are published, outputs of one cause must be counted as they come.
-        return alone if len(self._puts) == 1 else one
+        return alone if len(self._puts) == 1 else counted
 
     def cause(self, count: int) -> tuple[int, bytes, int]:
         """Return order and path of the event that is processed, and the number of the first of `count` outputs."""

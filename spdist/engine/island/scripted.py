@@ -26,7 +26,7 @@ from typing import Any, Protocol, cast
 from spdist.engine.island.island import Island
 from spdist.engine.island.time_limit import TookTooLong, time_limit
 from spdist.engine.local.app import LocalApp
-from spdist.engine.local.recorder import error_of, quiet
+from spdist.engine.local.recorder import error_of, silenced
 from spdist.engine.local.script import ScriptedRun
 from spdist.errors import SiddhiAppError
 from spdist.language.checking.checked import CheckedApp
@@ -99,7 +99,7 @@ class ScriptedApp:
         """Do nothing, likewise."""
 
     def deliver(self, stream: str, arrivals: Sequence[Arrival]) -> None:
-        """Do nothing: `take` is told the number of the step."""
+        """Do nothing: `process` is told the number of the step."""
 
     def subscribe_chunks(self, stream_id: str, callback: Callable[[Sequence[Arrival]], None]) -> None:
         """Call `callback` with the answers."""
@@ -119,7 +119,7 @@ class ScriptedApp:
     def stop(self) -> None:
         """Do nothing, likewise."""
 
-    def take(self, order: int, stream: str, arrivals: Sequence[Arrival]) -> None:
+    def process(self, order: int, stream: str, arrivals: Sequence[Arrival]) -> None:
         """Do what has the place `order` in the script: a step, or one of the commands around it."""
         if self._over and stream != SCRIPT:
             return
@@ -128,8 +128,8 @@ class ScriptedApp:
             # A script of many quick steps may take too long too.
             if self._left_s <= 0 and not self._over:
                 raise TookTooLong
-            with quiet(), time_limit(max(self._left_s, 0.001)):
-                self._take(order - FIRST_ORDER - 1, stream, arrivals)
+            with silenced(), time_limit(max(self._left_s, 0.001)):
+                self._process(order - FIRST_ORDER - 1, stream, arrivals)
         except TookTooLong:
             limit = (self._began or {}).get("limitS", _LIMIT_S)
             self._fail("failed", error_of(TimeoutError(f"the case took longer than {limit:g} s")))
@@ -154,7 +154,7 @@ class ScriptedApp:
             self._script = self._made(state["began"])
             self._script.restore(state["script"])
 
-    def _take(self, step: int, stream: str, arrivals: Sequence[Arrival]) -> None:
+    def _process(self, step: int, stream: str, arrivals: Sequence[Arrival]) -> None:
         if stream != SCRIPT:
             assert self._script is not None  # the first command made it
             self._script.send(step, stream, arrivals, together=len(arrivals) > 1)
@@ -216,4 +216,4 @@ class ScriptedIsland(Island):
     def _deliver(self) -> None:
         for _, order, path, stream, arrivals in self._merge.release():
             self._by_timer, self._order, self._path, self._number = False, order, path, 0
-            self._scripted.take(order, stream, arrivals)
+            self._scripted.process(order, stream, arrivals)

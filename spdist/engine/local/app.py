@@ -107,7 +107,7 @@ class LocalApp:
         self.broker = InMemoryBroker() if broker is None else broker
         self._endpoints = Endpoints(checked, self._home, self.broker, outbox)
         self.inside = Inside(checked, self._home, self._elements.plans, self._stores, lambda: self._parts.states())
-        self._entries = {id: junction.one for id, junction in self._home.junctions.items()}
+        self._entries = {id: junction.receive for id, junction in self._home.junctions.items()}
         self._started = False
         # Due before all time, so that the first event takes the slow way, which starts the app.
         self._home.timer(_FIRST, lambda _due: None).notify_at(BEFORE_ALL_TIME)
@@ -218,7 +218,7 @@ class LocalApp:
         if not arrivals or self.jumps.refuses(stream, arrivals):
             return
         guarded(self._move, arrivals[-1][0])
-        guarded(self._home.junction(stream).many, list(arrivals))
+        guarded(self._home.junction(stream).receive_chunk, list(arrivals))
 
     def query(self, text: str) -> Answer:
         """Put a query to the running app, such as ``from T on a > 1 select *`` or ``delete T on T.a == 1``.

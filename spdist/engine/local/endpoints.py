@@ -169,6 +169,6 @@ class _Source:
             return
         for chunk in chunks:
             if len(chunk) == 1:
-                self._junction.one(*chunk[0])
+                self._junction.receive(*chunk[0])
             else:
-                self._junction.many(chunk)
+                self._junction.receive_chunk(chunk)

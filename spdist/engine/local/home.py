@@ -45,7 +45,7 @@ class Home:
         self.rounds = Rounds()
         faults = {id: self._made(id) for id in ids if id.startswith("!")}
         self.junctions = {
-            id: faults.get(id) or self._made(id, faults.get(f"!{id}"), self._keeper(id) if id in stored else None)
+            id: faults.get(id) or self._made(id, faults.get(f"!{id}"), self._storing(id) if id in stored else None)
             for id in ids
         }
 
@@ -76,7 +76,7 @@ class Home:
         """
         return stream_id in self._fed
 
-    def _keeper(self, stream_id: str) -> Callable[[Sequence[Arrival], Exception], None]:
+    def _storing(self, stream_id: str) -> Callable[[Sequence[Arrival], Exception], None]:
         def keep(arrivals: Sequence[Arrival], error: Exception) -> None:
             self.errors.add(self.clock, self.name, stream_id, "stream", error, arrivals)
 

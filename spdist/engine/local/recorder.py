@@ -14,7 +14,7 @@ from spdist.language.types import Schema
 from spdist.mapping.case_values import write_value
 from spdist.operators.base import EXPIRED, Arrival, Event, Row
 
-__all__ = ["Collected", "Put", "Recorder", "answer_of", "error_of", "observed_of", "quiet"]
+__all__ = ["Collected", "Put", "Recorder", "answer_of", "error_of", "observed_of", "silenced"]
 
 #: Takes an entry of a result: its section (``streams``, ``queries``, ``on_demand``, ``errors``), the stream or query it
 #: is of, and what happened, as JSON values.
@@ -158,7 +158,7 @@ class Collected:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silenced() -> Iterator[None]:
     """Keep the log silent about events that are lost: results list them."""
     engine = logging.getLogger("spdist")
     before = engine.level

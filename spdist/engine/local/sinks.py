@@ -151,12 +151,12 @@ class _OneByOne:
             if chosen is None
             else distribution(chosen.get("strategy") or "", len(options), chosen.get("partitionKey"), stream.schema)
         )
-        home.junction(stream.name).subscribe(Receiver(self._one, self._many))
+        home.junction(stream.name).subscribe(Receiver(self._receive, self._receive_chunk))
 
-    def _one(self, timestamp: int, row: Row) -> None:
-        self._many(((timestamp, row),))
+    def _receive(self, timestamp: int, row: Row) -> None:
+        self._receive_chunk(((timestamp, row),))
 
-    def _many(self, arrivals: Sequence[Arrival]) -> None:
+    def _receive_chunk(self, arrivals: Sequence[Arrival]) -> None:
         shares = [(0, arrivals)] if self._distribution is None else self._distribution.share_out(arrivals)
         for destination, events in shares:
             for options, chunk in self._options[destination].of_each(events):
@@ -231,28 +231,32 @@ class _Together:
         #: Payloads of events that came before those.
         self._parts: list[Sequence[Any]] = []
         self._next = 0
-        pick = self._picked if self._writer.quick else None
-        home.junction(stream.name).subscribe(Receiver(self._collector(), self._many, gather=self._gathered, pick=pick))
+        receive_columns = self._receive_columns if self._writer.quick else None
+        home.junction(stream.name).subscribe(
+            Receiver(
+                self._collector(), self._receive_chunk, receive_rows=self._receive_rows, receive_columns=receive_columns
+            )
+        )
         outbox.ask(self._made)
 
     def _collector(self) -> Callable[[int, Row], None]:
         put_timestamp, put_row = self._timestamps.append, self._rows.append
 
-        def one(timestamp: int, row: Row) -> None:
+        def receive(timestamp: int, row: Row) -> None:
             put_timestamp(timestamp)
             put_row(row)
 
-        def timeless(_timestamp: int, row: Row) -> None:
+        def receive_timeless(_timestamp: int, row: Row) -> None:
             put_row(row)
 
-        return timeless if self._writer.quick else one
+        return receive_timeless if self._writer.quick else receive
 
-    def _many(self, arrivals: Sequence[Arrival]) -> None:
+    def _receive_chunk(self, arrivals: Sequence[Arrival]) -> None:
         if not self._writer.quick:
             self._timestamps.extend([timestamp for timestamp, _ in arrivals])
         self._chunk([row for _, row in arrivals])
 
-    def _gathered(self, timestamp: int, rows: list[Row]) -> None:
+    def _receive_rows(self, timestamp: int, rows: list[Row]) -> None:
         if not self._writer.quick:
             self._timestamps.extend([timestamp] * len(rows))
         self._chunk(rows)
@@ -263,7 +267,7 @@ class _Together:
             self._chunks.append((begin, begin + len(rows)))
         self._rows.extend(rows)
 
-    def _picked(self, rows: ReadRows, bounds: Any, *_: Any) -> None:
+    def _receive_columns(self, rows: ReadRows, bounds: Any, *_: Any) -> None:
         self._parts += [*self._written(), self._writer.chunks(rows, bounds)]
 
     def _written(self) -> Iterator[Sequence[Any]]:

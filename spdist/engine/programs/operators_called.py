@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from spdist.engine.local.home import Home
 from spdist.operators.base import Arrival
-from spdist.operators.core.junction import ReceiveMany, ReceiveOne
+from spdist.operators.core.junction import Receive, ReceiveChunk
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped
 from spdist.program.shape import Shape, streams_of
@@ -39,7 +39,7 @@ class CalledOperators:
 
     def __init__(self, home: Home, shape: Shape, reading: Mapping[str, int]) -> None:
         self._home = home
-        self._receivers: dict[tuple[str, int], tuple[ReceiveOne, ReceiveMany]] = {}
+        self._receivers: dict[tuple[str, int], tuple[Receive, ReceiveChunk]] = {}
         for stream, count in reading.items():
             elements = [element for element in shape.elements if stream in streams_of(element)]
             if len(elements) != count:
@@ -47,9 +47,9 @@ class CalledOperators:
             receivers = home.junction(stream).first(count)
             for element, receiver in zip(elements, receivers, strict=True):
                 if isinstance(element, Called):
-                    self._receivers[stream, id(element)] = receiver.one, receiver.many
+                    self._receivers[stream, id(element)] = receiver.receive, receiver.receive_chunk
 
-    def receiver(self, element: Called, stream: str) -> tuple[ReceiveOne, ReceiveMany]:
+    def receiver(self, element: Called, stream: str) -> tuple[Receive, ReceiveChunk]:
         """Return what takes the events of a stream for an element: single ones, and chunks."""
         return self._receivers[stream, id(element)]
 

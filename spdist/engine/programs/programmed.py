@@ -165,11 +165,11 @@ class Programmed:
 
     # Events.
 
-    def take(self, parts: Mapping[str, StreamPart]) -> bool:
-        """Take events as columns; see `spdist.engine.island.hosted.HostedApp.as_columns`."""
+    def process_columns(self, parts: Mapping[str, StreamPart]) -> bool:
+        """Process events as columns; see `spdist.engine.island.hosted.HostedApp.deliver_columns`."""
         assert self._running is not None
         self.timer.cancel()
-        out = self._running.take(parts, self._home.clock.now)
+        out = self._running.process_columns(parts, self._home.clock.now)
         if out is None:
             self.retire(self._running.refused)
             return False
@@ -178,8 +178,8 @@ class Programmed:
         forget_texts(self._running)
         for stream, put in out.items():
             for receiver in self._behind[stream]:
-                assert receiver.pick is not None  # see `Junction.behind`
-                receiver.pick(put.rows, put.bounds, put.causes, put.stamps, put.numbers, put.times)
+                assert receiver.receive_columns is not None  # see `Junction.behind`
+                receiver.receive_columns(put.rows, put.bounds, put.causes, put.stamps, put.numbers, put.times)
         self._set_timer()
         if isinstance(self._running, MixedRunning) and self._running.costs_more():
             self.retire("so many events reach what has no typed form that operators are faster")
@@ -220,15 +220,15 @@ class Programmed:
         if self.timer.snapshot() != times:
             self.timer.restore(times)
 
-    def _many(self, stream: str, arrivals: Sequence[Arrival]) -> None:
-        """Take the events of one chunk with the clock where it is."""
+    def _process_chunk(self, stream: str, arrivals: Sequence[Arrival]) -> None:
+        """Process the events of one chunk with the clock where it is."""
         assert self._running is not None
         now = self._home.clock.now
         self.timer.cancel()
-        chunks = self._running.take_chunk(stream, arrivals, now, now - (self._approached == now))
+        chunks = self._running.process_chunk(stream, arrivals, now, now - (self._approached == now))
         if chunks is None:
             self.retire(self._running.refused)
-            self._home.junction(stream).many(arrivals)
+            self._home.junction(stream).receive_chunk(arrivals)
             return
         for _, number in self._running.failures:
             lose(self._home, self._elements, self._shape, number, arrivals)
@@ -265,13 +265,13 @@ class Programmed:
     def _receiver(self, stream: str) -> Receiver:
         """Return what takes the events of a stream while the program runs the app."""
         if stream in self._shape.sources:
-            return _receiver_of(stream, self._many)
+            return _receiver_of(stream, self._process_chunk)
         return _receiver_of(stream, self._returned if stream in self._shape.returned else self._fed)
 
     def _fed(self, stream: str, chunk: Sequence[Arrival]) -> None:
         """Let the operators run the app: a stream within the program is fed from outside."""
         self.retire(f"the stream {stream} is fed from outside")
-        self._home.junction(stream).many(chunk)
+        self._home.junction(stream).receive_chunk(chunk)
 
     def _returned(self, stream: str, chunk: Sequence[Arrival]) -> None:
         """Take what operators put out to a stream that typed queries read."""
@@ -279,7 +279,7 @@ class Programmed:
         if self._running.within:
             self._running.feed(stream, chunk)
         else:
-            self._many(stream, chunk)
+            self._process_chunk(stream, chunk)
 
     def retire(self, reason: str) -> None:
         """Let the operators run the app for good."""
@@ -379,9 +379,9 @@ def _behind(shape: Shape, home: Home, elements: AppElements) -> dict[str, list[R
 def _hand_over(receivers: Sequence[Receiver], chunk: Sequence[Arrival]) -> None:
     for receiver in receivers:
         if len(chunk) == 1:
-            receiver.one(*chunk[0])
+            receiver.receive(*chunk[0])
         else:
-            receiver.many(chunk)
+            receiver.receive_chunk(chunk)
 
 
 def _receiver_of(stream: str, process: Callable[[str, Sequence[Arrival]], None]) -> Receiver:

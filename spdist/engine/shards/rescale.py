@@ -111,7 +111,7 @@ class _Owner:
             self._position = schema.names.index(key)
             self._text = key_text(schema.types[self._position])
 
-    def of(self, number: int, row: Sequence[Any]) -> int:
+    def shard_of_event(self, number: int, row: Sequence[Any]) -> int:
         """Return the shard of event `number` of those that wait; any will do where no attribute decides."""
         if self._position is None:
             return number % self._shards
@@ -136,7 +136,7 @@ def _merges(merges: Sequence[_State], owners: Mapping[str, _Owner], shards: int)
         shares: list[list[Any]] = [[] for _ in range(shards)]
         # Stable: the events of a key are in one of the states, in their order.
         for number, event in enumerate(merge(*waiting[place], key=lambda event: event[0])):
-            shares[owners[place[0]].of(number, event[3][1])].append(event)
+            shares[owners[place[0]].shard_of_event(number, event[3][1])].append(event)
         for state, share in zip(made, shares, strict=True):
             state["channels"].append([*place, key, first, share])
     return made

@@ -308,7 +308,7 @@ class HostedShards:
                 raise
             raise _named(error, settings.name) from error
 
-    def of(self, producer: str) -> tuple[ShardSettings, Mapping[str, Schema]]:
+    def settings_of(self, producer: str) -> tuple[ShardSettings, Mapping[str, Schema]]:
         """Return the shard that puts out in this name, and the attributes of its streams."""
         number = next(number for number, one in self._settings.items() if one.published().name == producer)
         island = self._shards[number].island

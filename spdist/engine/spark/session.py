@@ -52,7 +52,7 @@ _ARCHIVE_TIMEOUT_S = 45.0
 _JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:MetaspaceSize=160m", "-XX:MaxMetaspaceSize=256m", "-Xss512k")
 #: Where it must begin soon: the first compiler only.
 _QUICK_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=96m")
-#: Else the second compiler, for what runs for each event: at its usual thresholds it takes a sixth of two cores for
+#: Else C2, for what runs for each event: at its usual thresholds it takes a sixth of two cores for
 #: minutes, for the planning of batches, which is a few percent. So it waits for twenty times as many calls and loops.
 _BUSY_JAVA_OPTIONS = (
     "-XX:Tier4InvocationThreshold=100000",

@@ -64,7 +64,7 @@ def rejected_column(number: int) -> str:
 
 #: Rows of an Arrow batch on the way to the islands' partitions.
 _ROUTED_ROWS = 1000
-#: How long a thread that reads waits for the one that processes: it lets go of the interpreter's lock many times for
+#: How long a thread that reads waits for the one that processes: it releases the GIL many times for
 #: less than the 5 ms that are usual.
 _TURN_S = 0.001
 #: The number of the shard in control records: they are for all.
@@ -271,7 +271,7 @@ class _Kept:
     def _sinks_of(self, shards: HostedShards, producer: str) -> Sinks:
         """Return what sends for a shard; while one of its sinks waits for its receiver, a note says so."""
         if producer not in self._sinks:
-            shard, schemas = shards.of(producer)
+            shard, schemas = shards.settings_of(producer)
             waiting = partial(self._stop_flag.note_waiting, producer)
             waiting(None)
             context = SinkContext(

@@ -36,7 +36,7 @@ from spdist.operators.aggregations.time import Calendar, granularity, time_range
 from spdist.operators.base import ALWAYS, Arrival, Row
 from spdist.operators.core.codec import decode, encode
 from spdist.operators.core.handlers import Flow, plan_handlers
-from spdist.operators.core.junction import LoopMaker, ReceiveMany, ReceiveOne
+from spdist.operators.core.junction import LoopMaker, Receive, ReceiveChunk
 from spdist.operators.expressions.finding import INDEXABLE
 from spdist.operators.queries.plans import Place
 from spdist.operators.tables.stores import BucketStore, Index, ShardStore
@@ -136,13 +136,13 @@ class Aggregation:
         #: How groups are columns, where a program hands them over so.
         self.layout = None if outside is not None else layout_of(self.plan)
         self.loop: LoopMaker | None = None if handlers else self.buckets.loop
-        flow = Flow(self.buckets.one, self.buckets.many)
+        flow = Flow(self.buckets.process, self.buckets.process_chunk)
         if self.shard is not None:
             flow = self.shard.around(flow)
             self.loop = None if self.loop is None else self.shard.around_loop(self.loop)
         for stage in reversed(handlers):
             flow = stage.before(flow, self.clock)
-        self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {stream: (flow.one, flow.many)}
+        self.receivers: Mapping[str, tuple[Receive, ReceiveChunk]] = {stream: (flow.process, flow.process_chunk)}
 
     def _begin(self) -> None:
         count = len(self.durations)
@@ -196,7 +196,7 @@ class Aggregation:
 
     # Buckets.
 
-    def settle(self, now: int) -> None:
+    def close_ended(self, now: int) -> None:
         """Close the buckets that have ended at `now`; nothing is open before the first event."""
         self._bring()
         if self.starts[0] > _BEFORE_ALL_TIME:
@@ -206,8 +206,8 @@ class Aggregation:
         if self.adder is not None:
             self.adder.bring()
 
-    def settled_until(self) -> int:
-        """Return before which time `settle` closes no bucket that has groups."""
+    def unchanged_until(self) -> int:
+        """Return before which time `close_ended` closes no bucket that has groups."""
         self._bring()
         ends = (end for end, open in zip(self.ends, self.open, strict=True) if any(map(len, open.values())))
         return min(ends, default=ALWAYS)
@@ -412,7 +412,7 @@ class AggregationView:
     def _found(self, chosen: Callable[[ByStart, int], Groups]) -> list[Found]:
         """Return those of the groups in the range that are chosen, in the order in which they are read."""
         of, (start, end), order = self.aggregation, self.range, self.aggregation.order
-        of.settle(of.clock.now)
+        of.close_ended(of.clock.now)
         closed = of.closed[self.level]
         merged: ByStart = {}
         for open_at, level, at in self._open(start, end):

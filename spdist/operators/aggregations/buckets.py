@@ -59,8 +59,8 @@ class Buckets:
 
     Parameters
     ----------
-    one, many : Callable
-        Take an event, or those of a chunk.
+    process, process_chunk : Callable
+        Process an event, or those of a chunk.
     loop : Callable
         Makes what takes many single events (`spdist.operators.core.junction.LoopMaker`).
     reset : Callable
@@ -71,8 +71,8 @@ class Buckets:
         From a bucket's start and slots to a row of the aggregation.
     """
 
-    one: Callable[[int, Row], None]
-    many: Callable[[Any], None]
+    process: Callable[[int, Row], None]
+    process_chunk: Callable[[Any], None]
     loop: LoopMaker
     reset: Callable[[int, Groups | None], None]
     merge: Callable[[Groups, Groups], None]
@@ -224,7 +224,7 @@ class BucketPlan:
             "    end = -(1 << 63)",
             "    groups = None",
             *indent(self._functions()),
-            "    return one, many, loop, reset, merge, row",
+            "    return process, process_chunk, loop, reset, merge, row",
         ]
         made = build(f"{self.checked.id} buckets", lines, self.bindings.names)["make"](clock, roll, enter, touched)
         return Buckets(*made)
@@ -233,14 +233,14 @@ class BucketPlan:
         kept = "nonlocal low, high, groups" if self.by is not None else "pass"
         rolling = ["if clock.now >= end:", "    roll(clock.now)"]
         update = self._update()
-        one, many = ("one", "many") if not self.computed else ("take_one", "take_many")
+        process, chunk = ("add", "add_chunk") if self.computed else ("process", "process_chunk")
         lines = [
             "def reset(until, open_groups):",
             "    nonlocal low, high, end, groups",
             "    low, high, end, groups = 0, 0, until, open_groups",
-            f"def {one}(ts, row):",
+            f"def {process}(ts, row):",
             *indent([kept, *rolling, *update]),
-            f"def {many}(chunk):",
+            f"def {chunk}(chunk):",
             *indent([kept, *rolling, "for ts, row in chunk:", *indent(update)]),
             *self._loop([kept, *rolling, *update]),
             "def merge(target, source):",
@@ -260,14 +260,14 @@ class BucketPlan:
         return [
             "def loop(drive):",
             "    heap, move, failed = drive.heap, drive.move, drive.failed",
-            "    def take(timestamps, rows):",
+            "    def process_events(timestamps, rows):",
             *indent([kept, "events = zip(timestamps, rows)", "while True:", "    try:"], 2),
             "                for ts, new in events:",
             *indent([*steps, "row = new", *computing, *body], 5),
             "                return",
             "            except Exception as error:",
             "                failed(((ts, new),), error)",
-            "    return take",
+            "    return process_events",
         ]
 
     def _computing(self) -> list[str]:
@@ -282,10 +282,10 @@ class BucketPlan:
         return [
             "def compute(ts, row):",
             *indent([*frame.assignments(), f"return (*row, {', '.join(values)})"]),
-            "def one(ts, row):",
-            "    take_one(ts, compute(ts, row))",
-            "def many(chunk):",
-            "    take_many([(ts, compute(ts, row)) for ts, row in chunk])",
+            "def process(ts, row):",
+            "    add(ts, compute(ts, row))",
+            "def process_chunk(chunk):",
+            "    add_chunk([(ts, compute(ts, row)) for ts, row in chunk])",
         ]
 
     def _update(self) -> list[str]:

@@ -27,9 +27,9 @@ class _Purged(Protocol):
     @property
     def purging(self) -> PurgeSetting: ...
 
-    def settle(self, now: int) -> None: ...
+    def close_ended(self, now: int) -> None: ...
 
-    def settled_until(self) -> int: ...
+    def unchanged_until(self) -> int: ...
 
     def removed(self, level: int, before: int) -> None: ...
 
@@ -69,7 +69,7 @@ class Purge:
     def calm_until(self, _to_ms: int) -> int:
         """Return when a bucket that is not empty is to be closed, or one is old enough to be removed (`Rests`)."""
         of = self.aggregation
-        until = of.settled_until()
+        until = of.unchanged_until()
         if self.stopped:
             return until
         for level, duration in enumerate(of.durations[:-1]):
@@ -85,7 +85,7 @@ class Purge:
         later = -(-(to_ms - due) // interval) * interval
         if later > 0:
             self.timer.postpone(later)
-            self.aggregation.settle(due + later - interval)
+            self.aggregation.close_ended(due + later - interval)
 
     def start(self, now: int) -> None:
         """Begin: the first purge is one interval from now."""
@@ -95,7 +95,7 @@ class Purge:
 
     def run(self, now: int) -> None:
         """Remove what is too old at `now`."""
-        self.aggregation.settle(now)
+        self.aggregation.close_ended(now)
         if not self.stopped:
             self._remove(now)
         self.start(now)

@@ -187,15 +187,15 @@ class ShardRows:
         """Return a flow that has the store told of what has changed, which outside of batches is durable then."""
         changed = self._store.changed
 
-        def one(ts: int, row: Row) -> None:
-            flow.one(ts, row)
+        def process(ts: int, row: Row) -> None:
+            flow.process(ts, row)
             changed()
 
-        def many(chunk: Any) -> None:
-            flow.many(chunk)
+        def process_chunk(chunk: Any) -> None:
+            flow.process_chunk(chunk)
             changed()
 
-        return Flow(one, many)
+        return Flow(process, process_chunk)
 
     def around_loop(self, make: LoopMaker) -> LoopMaker:
         """Return the same for loops."""

@@ -107,21 +107,21 @@ class CircularJunction(Junction):
         super().__init__(*others)  # type: ignore[arg-type]
         self._rounds = rounds
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def receive(self, timestamp: int, row: Row) -> None:
         """Deliver one event."""
         self._rounds.enter(1)
         try:
-            super().one(timestamp, row)
+            super().receive(timestamp, row)
         except _Stopped:
             self._stop(((timestamp, row),))
         finally:
             self._rounds.leave()
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def receive_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Deliver the events of one chunk."""
         self._rounds.enter(len(arrivals))
         try:
-            super().many(arrivals)
+            super().receive_chunk(arrivals)
         except _Stopped:
             self._stop(arrivals)
         finally:

@@ -76,11 +76,11 @@ class Keys:
             self._listed = list(self._numbers)
         return self._listed
 
-    def of(self, rows: ReadRows, count: int) -> Any:
+    def numbers_of(self, rows: ReadRows, count: int) -> Any:
         """Return the numbers of the keys of the first rows, so many, as an int64 array; None where there is a null."""
         if self._texts is not None:
             texts = rows.values(self._attributes[0], 0, count)
-            known = None if texts is None else self._texts.of(texts)
+            known = None if texts is None else self._texts.numbers_of(texts)
             if texts is None or known is not None:
                 return known
             self._by_dictionary()

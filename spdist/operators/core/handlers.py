@@ -27,11 +27,11 @@ __all__ = ["FilterPlan", "Flow", "StreamFunctionPlan", "StreamProcessorPlan", "p
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Where events go next, in each of the forms in which they come; None where that form does not occur."""
+    """Where events go next: one event, the events of a chunk, a chunk with kinds; None where those do not occur."""
 
-    one: Callable[[int, Row], None]
-    many: Callable[[Sequence[Arrival]], None]
-    events: Callable[[list[Event]], None] | None = None
+    process: Callable[[int, Row], None]
+    process_chunk: Callable[[Sequence[Arrival]], None]
+    process_events: Callable[[list[Event]], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -58,26 +58,26 @@ class FilterPlan:
     def _source(self, form: str, bindings: Bindings) -> list[str]:
         frame = Frame()
         writer = ExpressionWriter(RowReader(self.scope, self.catalog, frame), frame, bindings)
-        skip = "return" if form == "one" else "continue"
+        skip = "return" if form == "event" else "continue"
         tests: list[str] = []
         for condition in self.conditions:
             test = writer.condition(condition)
             tests += [*frame.assignments(), f"if not {test}:", f"    {skip}"]
-        if form == "one":
-            body = ["def take(ts, row):", *indent([*tests, "go_on(ts, row)"])]
+        if form == "event":
+            body = ["def process(ts, row):", *indent([*tests, "go_on(ts, row)"])]
         else:
             event = "(kind, ts, row)" if form == "events" else "(ts, row)"
             loop = [f"for {event[1:-1]} in chunk:", *indent([*tests, f"passed.append({event})"])]
-            body = ["def take(chunk):", *indent(["passed = []", *loop, "if passed:", "    go_on(passed)"])]
-        return ["def make(go_on, clock):", *indent([*body, "return take"])]
+            body = ["def process(chunk):", *indent(["passed = []", *loop, "if passed:", "    go_on(passed)"])]
+        return ["def make(go_on, clock):", *indent([*body, "return process"])]
 
     def before(self, target: Flow, clock: VirtualClock, _processors: Processors | None = None) -> Flow:
         """Return a flow that lets what meets the conditions go on to `target`."""
-        many = when_needed(lambda: self._made("many", target.many, clock))
-        if target.events is None:
-            return Flow(self._made("one", target.one, clock), many)
-        one = when_needed(lambda: self._made("one", target.one, clock))
-        return Flow(one, many, self._made("events", target.events, clock))
+        process_chunk = when_needed(lambda: self._made("arrivals", target.process_chunk, clock))
+        if target.process_events is None:
+            return Flow(self._made("event", target.process, clock), process_chunk)
+        process = when_needed(lambda: self._made("event", target.process, clock))
+        return Flow(process, process_chunk, self._made("events", target.process_events, clock))
 
 
 @dataclass(frozen=True)
@@ -101,29 +101,29 @@ class StreamFunctionPlan(_CallPlan):
         """Return a flow that appends the function's values and goes on to `target`."""
         function = find("stream function", self.call.id).implementation
         arguments = self._arguments(clock)
-        forward = target.events
+        forward = target.process_events
 
         def rows(timestamp: int, row: Row) -> list[Row]:
             return [(*row, *added) for added in function(*arguments(timestamp, row))]
 
-        def one(timestamp: int, row: Row) -> None:
+        def process(timestamp: int, row: Row) -> None:
             made = rows(timestamp, row)
             if len(made) == 1:
-                target.one(timestamp, made[0])
+                target.process(timestamp, made[0])
             elif made:
-                target.many([(timestamp, each) for each in made])
+                target.process_chunk([(timestamp, each) for each in made])
 
-        def many(arrivals: Sequence[Arrival]) -> None:
+        def process_chunk(arrivals: Sequence[Arrival]) -> None:
             made = [(timestamp, each) for timestamp, row in arrivals for each in rows(timestamp, row)]
             if made:
-                target.many(made)
+                target.process_chunk(made)
 
-        def events(chunk: list[Event]) -> None:
+        def process_events(chunk: list[Event]) -> None:
             made = [(kind, timestamp, each) for kind, timestamp, row in chunk for each in rows(timestamp, row)]
             if made and forward is not None:
                 forward(made)
 
-        return Flow(one, many, None if forward is None else events)
+        return Flow(process, process_chunk, None if forward is None else process_events)
 
 
 class StreamProcessorPlan(_CallPlan):
@@ -135,12 +135,12 @@ class StreamProcessorPlan(_CallPlan):
             raise unsupported(f"'#{self.call.id}' here", self.call.span)
 
         def emit(chunk: list[Event]) -> None:
-            if target.events is not None:
-                target.events(chunk)
+            if target.process_events is not None:
+                target.process_events(chunk)
             elif len(chunk) == 1:
-                target.one(*chunk[0][1:])
+                target.process(*chunk[0][1:])
             else:
-                target.many([(timestamp, row) for _, timestamp, row in chunk])
+                target.process_chunk([(timestamp, row) for _, timestamp, row in chunk])
 
         processor = find("stream processor", self.call.id).implementation(
             ProcessorSetting(
@@ -153,9 +153,9 @@ class StreamProcessorPlan(_CallPlan):
         )
         processors.made.append(processor)
         return Flow(
-            lambda timestamp, row: processor.take([(CURRENT, timestamp, row)]),
-            lambda arrivals: processor.take([(CURRENT, timestamp, row) for timestamp, row in arrivals]),
-            None if target.events is None else processor.take,
+            lambda timestamp, row: processor.process_events([(CURRENT, timestamp, row)]),
+            lambda arrivals: processor.process_events([(CURRENT, timestamp, row) for timestamp, row in arrivals]),
+            None if target.process_events is None else processor.process_events,
         )
 
 

@@ -20,31 +20,32 @@ from spdist.operators.core.faults import error_text
 
 __all__ = [
     "NO_TIMER",
+    "DirectTarget",
     "Drive",
     "Failures",
     "Junction",
     "Loop",
     "LoopMaker",
     "ObserverFailed",
-    "Pick",
+    "ReceiveColumns",
     "Receiver",
-    "Straight",
     "StreamPart",
     "guarded",
 ]
 
 log = logging.getLogger(__name__)
 
-ReceiveOne = Callable[[int, Row], None]
-ReceiveMany = Callable[[Sequence[Arrival]], None]
-#: Takes the rows of events that are one chunk and have the same timestamp, at least one.
-Gather = Callable[[int, list[Row]], None]
-#: Takes many chunks: their rows; at which row each chunk begins and the last one ends, as an int64 array; likewise
-#: which of the events that were taken at once has caused each, ascending; and the timestamps of the rows, None where
-#: they are those of the causes. Where an event causes several chunks, or some to several streams, also which of all
-#: that it causes each row is. Where timers put out some, before the event that is their cause, also when each chunk is
-#: put out, `NO_TIMER` where an event has caused it; of those of a timer it is told which of all at that time a row is.
-Pick = Callable[..., None]
+Receive = Callable[[int, Row], None]
+ReceiveChunk = Callable[[Sequence[Arrival]], None]
+#: Receives the rows of events that are one chunk and have the same timestamp, at least one.
+ReceiveRows = Callable[[int, list[Row]], None]
+#: Receives many chunks together: their rows; at which row each chunk begins and the last one ends, as an int64 array;
+#: likewise which of the events that were processed together has caused each, ascending; and the timestamps of the
+#: rows, None where they are those of the causes. Where an event causes several chunks, or some to several streams,
+#: also which of all that it causes each row is. Where timers put out some, before the event that is their cause, also
+#: when each chunk is put out, `NO_TIMER` where an event has caused it; of those of a timer it is told which of all at
+#: that time a row is.
+ReceiveColumns = Callable[..., None]
 NO_TIMER = -(2**63)
 #: Takes timestamps and rows of events of one stream, each a chunk of its own, and lets time pass between them.
 Loop = Callable[[Iterable[int], Iterable[Row]], None]
@@ -104,21 +105,21 @@ class Receiver:
 
     Parameters
     ----------
-    one, many : Callable
-        Take single events, and the events of one chunk.
+    receive, receive_chunk : Callable
+        Receive a single event, and the events of one chunk.
     loop : LoopMaker, optional
-        Makes what takes many single events faster than `one` does.
-    gather : Gather, optional
-        Takes chunks faster than `many` does; of a receiver that only gathers what comes, and cannot fail.
-    pick : Pick, optional
-        Takes many chunks at once; of a receiver that only gathers what comes and looks at no timestamps.
+        Makes what takes many single events faster than `receive` does.
+    receive_rows : ReceiveRows, optional
+        Receives chunks faster than `receive_chunk` does; of a receiver that only collects events, and cannot fail.
+    receive_columns : ReceiveColumns, optional
+        Receives many chunks together; of a receiver that only collects events and looks at no timestamps.
     """
 
-    one: ReceiveOne
-    many: ReceiveMany
+    receive: Receive
+    receive_chunk: ReceiveChunk
     loop: LoopMaker | None = None
-    gather: Gather | None = None
-    pick: Pick | None = None
+    receive_rows: ReceiveRows | None = None
+    receive_columns: ReceiveColumns | None = None
 
 
 class ObserverFailed(BaseException):
@@ -184,27 +185,27 @@ class Failures:
 
 
 @runtime_checkable
-class Straight(Protocol):
-    """What takes a query's results with nothing in between: a stream, or a table."""
+class DirectTarget(Protocol):
+    """What receives a query's results with nothing in between: a stream, or a table."""
 
-    def one(self, timestamp: int, row: Row) -> None:
-        """Take one event."""
+    def receive(self, timestamp: int, row: Row) -> None:
+        """Receive one event."""
         ...
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
-        """Take the events of one chunk."""
+    def receive_chunk(self, arrivals: Sequence[Arrival]) -> None:
+        """Receive the events of one chunk."""
         ...
 
-    def only_watched(self) -> Callable[[int, Row], None] | None:
+    def only_observer(self) -> Callable[[int, Row], None] | None:
         """Return the only one who gets the events, where that is an observer; else None."""
         ...
 
-    def gather(self, timestamp: int, rows: list[Row]) -> None:
-        """Take the events of one chunk that all have the same timestamp."""
+    def receive_rows(self, timestamp: int, rows: list[Row]) -> None:
+        """Receive the events of one chunk that all have the same timestamp."""
         ...
 
-    def picker(self) -> Pick | None:
-        """Return what takes many chunks at once, where the only one who gets the events does; else None."""
+    def columns_receiver(self) -> ReceiveColumns | None:
+        """Return what receives many chunks together, where the only receiver does; else None."""
         ...
 
 
@@ -224,9 +225,9 @@ class Junction:
     """
 
     __slots__ = (
-        "_many",
-        "_one",
         "_receivers",
+        "_receives",
+        "_receives_chunks",
         "failures",
         "fault",
         "id",
@@ -247,9 +248,9 @@ class Junction:
         self.keep = keep
         self.observers: list[Callable[[int, Row], None]] = []
         self._receivers: list[Receiver] = []
-        #: What they take single events and chunks with: to look that up at each event would cost as much as some do.
-        self._one: list[ReceiveOne] = []
-        self._many: list[ReceiveMany] = []
+        #: Their functions for events and for chunks: to look them up at each event would cost as much as some take.
+        self._receives: list[Receive] = []
+        self._receives_chunks: list[ReceiveChunk] = []
 
     def subscribe(self, receiver: Receiver) -> None:
         """Add a receiver, after those already there."""
@@ -257,7 +258,8 @@ class Junction:
 
     def _receive_with(self, receivers: list[Receiver]) -> None:
         self._receivers = receivers
-        self._one, self._many = [one.one for one in receivers], [one.many for one in receivers]
+        self._receives = [one.receive for one in receivers]
+        self._receives_chunks = [one.receive_chunk for one in receivers]
 
     @property
     def _only(self) -> Receiver | None:
@@ -265,7 +267,7 @@ class Junction:
         return self._receivers[0] if len(self._receivers) == 1 and not self.observers else None
 
     def behind(self, count: int) -> list[Receiver]:
-        """Return the receivers behind the first ones, so many, that only gather what comes: all have a `pick`.
+        """Return the receivers behind the first ones, so many, that only collect events: all have a `receive_columns`.
 
         Raises
         ------
@@ -273,7 +275,7 @@ class Junction:
             One of them, or an observer, does not.
         """
         found = self._receivers[count:]
-        if self.observers or any(one.pick is None for one in found):
+        if self.observers or any(one.receive_columns is None for one in found):
             raise LookupError(self.id)
         return found
 
@@ -292,9 +294,9 @@ class Junction:
         only = self._only
         if only is not None and only.loop is not None:
             return only.loop(Drive(clock, heap, move, self.failed))
-        receive = self.one if only is None else only.one
+        receive = self.receive if only is None else only.receive
 
-        def take(timestamps: Iterable[int], rows: Iterable[Row]) -> None:
+        def process_events(timestamps: Iterable[int], rows: Iterable[Row]) -> None:
             for timestamp, row in zip(timestamps, rows, strict=True):
                 if heap and heap[0][0] <= timestamp:
                     move(timestamp)
@@ -305,24 +307,24 @@ class Junction:
                 except Exception as error:
                     self.failed(((timestamp, row),), error)
 
-        return take
+        return process_events
 
     @property
     def is_heard(self) -> bool:
         """Whether anybody gets the events."""
         return bool(self._receivers or self.observers)
 
-    def only_watched(self) -> Callable[[int, Row], None] | None:
-        """Return the one who watches a stream that nobody else reads or watches: an observer, or who only gathers."""
+    def only_observer(self) -> Callable[[int, Row], None] | None:
+        """Return the only one who gets the events, where that is an observer or a receiver that only collects."""
         if (only := self._only) is not None:
-            return None if only.gather is None else only.one
+            return None if only.receive_rows is None else only.receive
         return self.observers[0] if len(self.observers) == 1 and not self._receivers else None
 
-    def picker(self) -> Pick | None:
-        """Return what takes many chunks at once, where the only one who gets the events does; else None."""
-        return None if (only := self._only) is None else only.pick
+    def columns_receiver(self) -> ReceiveColumns | None:
+        """Return what receives many chunks together, where the only receiver does; else None."""
+        return None if (only := self._only) is None else only.receive_columns
 
-    def gather(self, timestamp: int, rows: list[Row]) -> None:
+    def receive_rows(self, timestamp: int, rows: list[Row]) -> None:
         """Deliver the events of one chunk that all have the same timestamp."""
         only = self._only
         if not self._receivers:
@@ -332,15 +334,15 @@ class Junction:
                         observer(timestamp, row)
             except Exception as error:
                 raise ObserverFailed(error) from error
-        elif only is not None and only.gather is not None:
-            only.gather(timestamp, rows)
+        elif only is not None and only.receive_rows is not None:
+            only.receive_rows(timestamp, rows)
         else:
-            self.many([(timestamp, row) for row in rows])
+            self.receive_chunk([(timestamp, row) for row in rows])
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def receive(self, timestamp: int, row: Row) -> None:
         """Deliver one event."""
         try:
-            for receive in self._one:
+            for receive in self._receives:
                 receive(timestamp, row)
         except Exception as error:
             self.failed(((timestamp, row),), error)
@@ -348,10 +350,10 @@ class Junction:
         if self.observers:
             self._observe(((timestamp, row),))
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def receive_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Deliver the events of one chunk."""
         try:
-            for receive in self._many:
+            for receive in self._receives_chunks:
                 receive(arrivals)
         except Exception as error:
             self.failed(arrivals, error)
@@ -371,7 +373,7 @@ class Junction:
         """Do with events that a receiver failed on what the stream's ``@OnError`` says; by default they are counted."""
         if self.fault is not None:
             told = error_text(error)
-            self.fault.many([(timestamp, (*row, told)) for timestamp, row in arrivals])
+            self.fault.receive_chunk([(timestamp, (*row, told)) for timestamp, row in arrivals])
         elif self.keep is not None:
             self.keep(arrivals, error)
         else:

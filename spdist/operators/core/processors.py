@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spdist.operators.base import Event, Timer, VirtualClock
+from spdist.operators.base import Event, Timer, VirtualClock, accept_former_names
 from spdist.operators.core.arguments import Arguments
 
 __all__ = ["ProcessorSetting", "Processors", "StreamProcessor"]
@@ -45,7 +45,11 @@ class ProcessorSetting:
 
 
 class StreamProcessor(ABC):
-    """A handler with state: takes chunks and releases chunks, at once or when a timer is due."""
+    """A handler with state: takes chunks and releases chunks, immediately or when a timer is due."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        accept_former_names(cls, {"take": "process_events"})
 
     def __init__(self, setting: ProcessorSetting) -> None:
         self.arguments = setting.arguments
@@ -57,8 +61,8 @@ class StreamProcessor(ABC):
         return
 
     @abstractmethod
-    def take(self, events: Sequence[Event]) -> None:
-        """Take the events of one chunk; behind a window also expired ones and RESETs."""
+    def process_events(self, events: Sequence[Event]) -> None:
+        """Process the events of one chunk; behind a window also expired ones and RESETs."""
 
     @abstractmethod
     def snapshot(self) -> Any:

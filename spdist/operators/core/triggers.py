@@ -104,7 +104,7 @@ class Trigger:
 
     def _fire(self) -> None:
         now = self._clock.now
-        self._junction.one(now, (now,))
+        self._junction.receive(now, (now,))
 
     def snapshot(self) -> list[int]:
         """Return when it fires next."""

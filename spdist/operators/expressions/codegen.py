@@ -82,13 +82,13 @@ def when_needed(make: Callable[[], Callable[..., None]]) -> Callable[..., None]:
     """Return a function that is made at its first call: of what an app can do, most runs use little."""
     made: Callable[..., None] | None = None
 
-    def take(*arguments: Any) -> None:
+    def call(*arguments: Any) -> None:
         nonlocal made
         if made is None:
             made = make()
         made(*arguments)
 
-    return take
+    return call
 
 
 def indent(lines: Iterable[str], levels: int = 1) -> list[str]:

@@ -19,7 +19,7 @@ from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedQuery
 from spdist.operators.base import RESET, Arrival, Event, Row, WindowSetting
 from spdist.operators.core.handlers import Flow
-from spdist.operators.core.junction import ReceiveMany, ReceiveOne
+from spdist.operators.core.junction import Receive, ReceiveChunk
 from spdist.operators.expressions.codegen import Bindings, Frame
 from spdist.operators.expressions.finding import Finder, FindingPlan
 from spdist.operators.joins.sides import ROWS, JoinReader, SidePlan, plan_sides, search
@@ -106,8 +106,8 @@ class JoinQuery:
         self.processors = plan.processors(place)
         self.held = Held(self.limit.sink)
         self.out: list[Event] = []
-        gather = Sink(lambda kind, timestamp, row: self.out.append((kind, timestamp, row)), self._gather)
-        self.select = plan.chosen.make("events", self.totals, gather, place.clock)
+        collecting = Sink(lambda kind, timestamp, row: self.out.append((kind, timestamp, row)), self._collect)
+        self.select = plan.chosen.make("events", self.totals, collecting, place.clock)
         self.windows: list[WindowStore | None] = [None, None]
         self.finders: list[Finder | None] = [None, None]
         self.looks: list[Callable[[], None] | None] = [None, None]
@@ -115,11 +115,11 @@ class JoinQuery:
         self.inner: list[Flow] = []
         flows = [self._flow(side) for side in plan.sides]
         self._bind()
-        self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {}
+        self.receivers: Mapping[str, tuple[Receive, ReceiveChunk]] = {}
         self.event_receivers: Mapping[str, ReceiveEvents] = {}
         self._receive(flows)
 
-    def _gather(self, events: list[Event]) -> None:
+    def _collect(self, events: list[Event]) -> None:
         self.out += events
 
     def _flow(self, side: SidePlan) -> Flow | None:
@@ -134,7 +134,7 @@ class JoinQuery:
             flow = side.passing(probe, plan.expects_expired, place.clock)
         else:
             if not side.findable:
-                probe = side.leaving_at_once(probe, plan.expects_expired, place.clock)
+                probe = side.leaving_immediately(probe, plan.expects_expired, place.clock)
             window = self.windows[side.position] = side.window(
                 functools.partial(
                     WindowSetting,
@@ -145,7 +145,7 @@ class JoinQuery:
                     partitioned=plan.checked.partition is not None,
                 )
             )
-            flow = Flow(window.one, window.many)
+            flow = Flow(window.receive, window.receive_chunk)
         self.inner.append(flow)
         return side.entry(flow, place.clock, self.processors)
 
@@ -194,7 +194,7 @@ class JoinQuery:
             self.select(pairs)
         out, self.out = self.out, []
         if out:
-            self.held.sink.many(out)
+            self.held.sink.receive_chunk(out)
 
     # Receiving.
 
@@ -208,10 +208,10 @@ class JoinQuery:
             if flow is None:
                 continue
             if side.kind == "stream":
-                receivers[side.source.stream_id] = (flow.one, flow.many)
+                receivers[side.source.stream_id] = (flow.process, flow.process_chunk)
             elif not partitioned:
-                assert flow.events is not None
-                events[side.source.stream_id] = flow.events
+                assert flow.process_events is not None
+                events[side.source.stream_id] = flow.process_events
         self.receivers, self.event_receivers = receivers, events
 
     def _receive_twice(self, legs: Sequence[Flow]) -> None:
@@ -219,20 +219,20 @@ class JoinQuery:
         held = self.held
         side = self.plan.sides[0]
 
-        def each(arrivals: Sequence[Arrival]) -> None:
+        def receive_chunk(arrivals: Sequence[Arrival]) -> None:
             try:
                 for timestamp, row in arrivals:
                     for leg in legs:
                         held.begin()
-                        leg.one(timestamp, row)
+                        leg.process(timestamp, row)
             except BaseException:
                 held.drop()
                 raise
             held.deliver()
 
-        def events(chunk: list[Event]) -> None:
+        def receive_events(chunk: list[Event]) -> None:
             # Siddhi forgets the right side of a named window that is joined with itself.
-            left = legs[0].events
+            left = legs[0].process_events
             assert left is not None
             try:
                 for event in chunk:
@@ -244,9 +244,11 @@ class JoinQuery:
             held.deliver()
 
         if side.kind == "stream":
-            self.receivers = {side.source.stream_id: (lambda timestamp, row: each(((timestamp, row),)), each)}
+            self.receivers = {
+                side.source.stream_id: (lambda timestamp, row: receive_chunk(((timestamp, row),)), receive_chunk)
+            }
         elif self.plan.checked.partition is None:
-            self.event_receivers = {side.source.stream_id: events}
+            self.event_receivers = {side.source.stream_id: receive_events}
 
     # State.
 

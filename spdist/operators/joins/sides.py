@@ -152,15 +152,15 @@ class SidePlan:
 
     def passing(self, emit: Callable[[list[Event]], None], expects_expired: bool, clock: VirtualClock) -> Flow:
         """Return what stands for the window of a stream without one: each event leaves as soon as it has entered."""
-        pass_on = self.leaving_at_once(emit, expects_expired, clock)
+        pass_on = self.leaving_immediately(emit, expects_expired, clock)
 
-        def many(arrivals: Sequence[Arrival]) -> None:
+        def process_chunk(arrivals: Sequence[Arrival]) -> None:
             pass_on([(CURRENT, timestamp, row) for timestamp, row in arrivals])
 
-        return Flow(lambda timestamp, row: many(((timestamp, row),)), many)
+        return Flow(lambda timestamp, row: process_chunk(((timestamp, row),)), process_chunk)
 
     @staticmethod
-    def leaving_at_once(
+    def leaving_immediately(
         emit: Callable[[list[Event]], None], expects_expired: bool, clock: VirtualClock
     ) -> Callable[[list[Event]], None]:
         """Return what stands behind a window that nobody can look into: each event leaves as soon as it has come."""

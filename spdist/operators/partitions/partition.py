@@ -23,7 +23,7 @@ from spdist.language.checking.scope import Scope, Source
 from spdist.language.parsing.parser import read_time
 from spdist.language.types import Schema, Type
 from spdist.operators.base import Arrival, Event, Row, Timer, VirtualClock
-from spdist.operators.core.junction import Junction, LoopMaker, ReceiveMany, ReceiveOne, Receiver
+from spdist.operators.core.junction import Junction, LoopMaker, Receive, ReceiveChunk, Receiver
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
 from spdist.operators.expressions.readers import RowReader
@@ -153,19 +153,19 @@ class PartitionInstance:
         self.queries: tuple[QueryInstance, ...] = tuple(plan.instance(self) for plan in runtime.plan.queries)
         if self.inner:
             for query in self.queries:
-                for stream_id, (one, many) in query.receivers.items():
+                for stream_id, (receive, receive_chunk) in query.receivers.items():
                     if stream_id in self.inner:
-                        self.inner[stream_id].subscribe(Receiver(one, many))
+                        self.inner[stream_id].subscribe(Receiver(receive, receive_chunk))
 
     @cached_property
-    def entries(self) -> dict[str, tuple[list[ReceiveOne], list[ReceiveMany]]]:
+    def entries(self) -> dict[str, tuple[list[Receive], list[ReceiveChunk]]]:
         """What takes the events of a stream: single ones, and chunks."""
-        entries: dict[str, tuple[list[ReceiveOne], list[ReceiveMany]]] = {id: ([], []) for id in self._plan.inputs}
+        entries: dict[str, tuple[list[Receive], list[ReceiveChunk]]] = {id: ([], []) for id in self._plan.inputs}
         for query in self.queries:
-            for stream_id, (one, many) in query.receivers.items():
+            for stream_id, (receive, receive_chunk) in query.receivers.items():
                 if stream_id not in self.inner:
-                    entries[stream_id][0].append(one)
-                    entries[stream_id][1].append(many)
+                    entries[stream_id][0].append(receive)
+                    entries[stream_id][1].append(receive_chunk)
         return entries
 
     @cached_property
@@ -173,9 +173,9 @@ class PartitionInstance:
         """What takes the chunks of a named window."""
         entries: dict[str, list[ReceiveEvents]] = {id: [] for id in self._plan.windows}
         for query in self.queries:
-            for stream_id, (_, many) in query.receivers.items():
+            for stream_id, (_, receive_chunk) in query.receivers.items():
                 if stream_id in entries:
-                    entries[stream_id].append(without_kinds(many))
+                    entries[stream_id].append(without_kinds(receive_chunk))
             for window_id, receive in query.event_receivers.items():
                 entries[window_id].append(receive)
         return entries
@@ -239,7 +239,7 @@ class PartitionRuntime:
         self.created = 0
         self.purge = place.timer((plan.rank, 0), self._purge)
         self.looks = PurgeTimes(plan.purge_interval)
-        self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {
+        self.receivers: Mapping[str, tuple[Receive, ReceiveChunk]] = {
             id: self._receiver(id) for id in plan.inputs if id not in plan.windows
         }
         self.event_receivers = {id: self._event_receiver(id) for id in plan.inputs if id in plan.windows}
@@ -264,29 +264,29 @@ class PartitionRuntime:
         sink = None if inner else query.sink(self.place)
         return lambda drive: plan.keyed(finding, names, sink, drive)
 
-    def _receiver(self, stream_id: str) -> tuple[ReceiveOne, ReceiveMany]:
+    def _receiver(self, stream_id: str) -> tuple[Receive, ReceiveChunk]:
         keys = self.plan.keys.get(stream_id)
         if keys is None:
             return self._broadcasting(stream_id)
         instances, create, purges = self.instances, self._create, self.plan.idle_period is not None
         use = self._use
 
-        def one(timestamp: int, row: Row) -> None:
+        def receive(timestamp: int, row: Row) -> None:
             for key in keys(timestamp, row):
                 instance = instances.get(key) or create(key)
                 if purges:
                     use(instance)
-                for receive in instance.entries[stream_id][0]:
-                    receive(timestamp, row)
+                for entry in instance.entries[stream_id][0]:
+                    entry(timestamp, row)
 
         def send(key: str, run: list[Arrival]) -> None:
             instance = instances.get(key) or create(key)
             if purges:
                 use(instance)
-            for receive in instance.entries[stream_id][1]:
-                receive(run)
+            for entry in instance.entries[stream_id][1]:
+                entry(run)
 
-        def many(arrivals: Sequence[Arrival]) -> None:
+        def receive_chunk(arrivals: Sequence[Arrival]) -> None:
             current: str | None = None
             run: list[Arrival] = []
             for arrival in arrivals:
@@ -299,7 +299,7 @@ class PartitionRuntime:
             if current is not None:
                 send(current, run)
 
-        return one, many
+        return receive, receive_chunk
 
     def _event_receiver(self, window_id: str) -> ReceiveEvents:
         """Return what takes the chunks of a named window: runs of one key go to its instance, as those of a stream."""
@@ -326,18 +326,18 @@ class PartitionRuntime:
 
         return by_key
 
-    def _broadcasting(self, stream_id: str) -> tuple[ReceiveOne, ReceiveMany]:
-        def one(timestamp: int, row: Row) -> None:
+    def _broadcasting(self, stream_id: str) -> tuple[Receive, ReceiveChunk]:
+        def receive(timestamp: int, row: Row) -> None:
             for instance in self._all():
-                for receive in instance.entries[stream_id][0]:
-                    receive(timestamp, row)
+                for entry in instance.entries[stream_id][0]:
+                    entry(timestamp, row)
 
-        def many(arrivals: Sequence[Arrival]) -> None:
+        def receive_chunk(arrivals: Sequence[Arrival]) -> None:
             for instance in self._all():
-                for receive in instance.entries[stream_id][1]:
-                    receive(arrivals)
+                for entry in instance.entries[stream_id][1]:
+                    entry(arrivals)
 
-        return one, many
+        return receive, receive_chunk
 
     def _all(self) -> tuple[PartitionInstance, ...]:
         """Return the instances in the order in which they get what has no key: Siddhi copies its map to a hash set."""

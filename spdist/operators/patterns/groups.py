@@ -36,7 +36,7 @@ class CountState(State):
         return not self.is_start
 
     def add(self, partial: Partial) -> None:
-        """Let a partial wait here; where nothing need come, it has enough at once."""
+        """Let a partial wait here; where nothing need come, it has enough immediately."""
         if not (self.strict and self.new):
             self.new.append(partial)
         if self.least == 0 and partial.slots[self.slot] is None:

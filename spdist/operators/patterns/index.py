@@ -64,7 +64,7 @@ class IndexedState(State):
                     bucket = self.by_key[key] = {}
                 bucket[id(partial)] = partial
                 if bound is not None:
-                    bounds[key] = bound.joined(bounds.get(key), bound.of((partial,)))
+                    bounds[key] = bound.joined(bounds.get(key), bound.bound_of((partial,)))
 
     def _forget(self, partial: Partial) -> None:
         assert self.condition.partial_key is not None
@@ -110,7 +110,7 @@ class IndexedState(State):
         fitting = list(bucket.values()) if condition.fitting is None else condition.fitting(bucket, timestamp, row)
         if condition.bound is not None and not fitting:
             # Some that were easier to fit have gone.
-            self.bounds[row[condition.event_key]] = condition.bound.of(bucket.values())  # type: ignore[index]
+            self.bounds[row[condition.event_key]] = condition.bound.bound_of(bucket.values())  # type: ignore[index]
         for partial in fitting:
             self._forget(partial)
             partial.slots[self.slot] = (timestamp, row)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from spdist.operators.core.junction import Drive, Loop, LoopMaker, ReceiveOne
+from spdist.operators.core.junction import Drive, Loop, LoopMaker, Receive
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
 from spdist.operators.expressions.readers import ElementReader
@@ -61,7 +61,7 @@ class QuickWriter:
         return nested(parts.alone if alone else parts.whole, writer, frame, inside)
 
 
-def careful(one: ReceiveOne, drive: Drive, events: Any) -> None:
+def careful(receive: Receive, drive: Drive, events: Any) -> None:
     """Take single events without any loop: a result that an event which failed has left behind is still to be shown."""
     clock, heap, move, failed = drive.clock, drive.heap, drive.move, drive.failed
     for at, row in events:
@@ -70,12 +70,12 @@ def careful(one: ReceiveOne, drive: Drive, events: Any) -> None:
         elif at > clock.now:
             clock.now = at
         try:
-            one(at, row)
+            receive(at, row)
         except Exception as error:
             failed(((at, row),), error)
 
 
-def pattern_loop(automaton: Automaton, stream_id: str, one: ReceiveOne) -> LoopMaker | None:
+def pattern_loop(automaton: Automaton, stream_id: str, receive: Receive) -> LoopMaker | None:
     """Return the loop over a stream of a pattern; None where there is none.
 
     Parameters
@@ -84,8 +84,8 @@ def pattern_loop(automaton: Automaton, stream_id: str, one: ReceiveOne) -> LoopM
         The pattern's states, outside of partitions.
     stream_id : str
         The stream.
-    one : Callable
-        Takes an event that changes something.
+    receive : Callable
+        Receives an event that changes something.
     """
     plan, readers = automaton.plan, automaton.readers[stream_id]
     if plan.strict or automaton.waiting or not all(_is_quick(state) for state in readers):
@@ -96,7 +96,7 @@ def pattern_loop(automaton: Automaton, stream_id: str, one: ReceiveOne) -> LoopM
         maker = plan.loops.get(stream_id)
         if maker is None:
             maker = plan.loops[stream_id] = _made(plan, stream_id, readers)
-        made: Loop = maker(drive, one, calm, careful)
+        made: Loop = maker(drive, receive, calm, careful)
         return made
 
     return loop
@@ -128,7 +128,7 @@ class _Bounded:
         arrived = self.state.new
         self.see()
         self.state.update()
-        self.edge = self.bound.joined(self.edge, self.bound.of(arrived))
+        self.edge = self.bound.joined(self.edge, self.bound.bound_of(arrived))
         self._seen = self.state.pending, self.state.pending[-1]
 
     def see(self) -> None:
@@ -137,7 +137,7 @@ class _Bounded:
         if not pending:
             self.edge = self._seen = None
         elif self._seen is None or self._seen[0] is not pending or self._seen[1] is not pending[-1]:
-            self.edge = self.bound.of(pending)
+            self.edge = self.bound.bound_of(pending)
             self._seen = pending, pending[-1]
 
 
@@ -158,7 +158,7 @@ class _Calm:
         """Tell whether a result is left over from an event that failed."""
         return any(state.returned for state in self.states)
 
-    def settle(self, timestamp: int) -> tuple[int, int]:
+    def prepare(self, timestamp: int) -> tuple[int, int]:
         """Drop what is too old, let new partials join, and return what `span` does."""
         for state in self.expiring:
             if not state.keeps(timestamp):
@@ -169,7 +169,7 @@ class _Calm:
         return self.span()
 
     def span(self) -> tuple[int, int]:
-        """Return from when to when `settle` would do nothing, where the bounds of what waits are known."""
+        """Return from when to when `prepare` would do nothing, where the bounds of what waits are known."""
         for held in self.bounded:
             held.see()
         low, high = _FOR_EVER
@@ -194,7 +194,7 @@ def _made(plan: PatternPlan, stream_id: str, readers: Sequence[State]) -> Callab
         position = plan.slots.index(state.slot)
         if state.is_start:
             asking = [*writer.where(position, ["fits = True"], alone=True)]
-    asking += [*_SETTLING, "if not fits:"]
+    asking += [*_PREPARING, "if not fits:"]
     number = 0
     for state in readers:
         if not state.is_start:
@@ -203,13 +203,13 @@ def _made(plan: PatternPlan, stream_id: str, readers: Sequence[State]) -> Callab
             unpacked += setup
             number += 1
     asking += ["    if not fits:", "        continue"]
-    body = [*_CLOCK, "fits = False", *asking, "asks = True", "one(at, row)", "low, high = 1, 0", "asks = False"]
+    body = [*_CLOCK, "fits = False", *asking, "asks = True", "receive(at, row)", "low, high = 1, 0", "asks = False"]
     lines = [
-        "def make(drive, one, calm, careful):",
+        "def make(drive, receive, calm, careful):",
         "    clock, heap, move, failed = drive.clock, drive.heap, drive.move, drive.failed",
-        "    settle, span = calm.settle, calm.span",
+        "    prepare, span = calm.prepare, calm.span",
         *indent(unpacked),
-        "    def take(timestamps, rows):",
+        "    def process_events(timestamps, rows):",
         "        events = zip(timestamps, rows)",
         "        while not calm.unsure():",
         "            asks = False",
@@ -223,9 +223,9 @@ def _made(plan: PatternPlan, stream_id: str, readers: Sequence[State]) -> Callab
         "                    failed(((at, row),), error)",
         "                    continue",
         "            # A condition failed: in the automaton it fails as ever.",
-        "            careful(one, drive, ((at, row),))",
-        "        careful(one, drive, events)",
-        "    return take",
+        "            careful(receive, drive, ((at, row),))",
+        "        careful(receive, drive, events)",
+        "    return process_events",
     ]
     made: Callable[..., Any] = build(f"{plan.title} loop", lines, writer.bindings.names)["make"]
     return made
@@ -250,7 +250,7 @@ def _waiting(writer: QuickWriter, position: int, state: State, number: int) -> t
     return [f"edge = {known}", f"if edge is not None and {value}:", *indent(found)], setup
 
 
-_SETTLING = ("if not low <= at <= high:", "    low, high = settle(at)")
+_PREPARING = ("if not low <= at <= high:", "    low, high = prepare(at)")
 _CLOCK = (
     "if heap and heap[0][0] <= at:",
     "    asks = True",

@@ -125,7 +125,7 @@ class Automaton:
         guard = first.condition.guard if first.is_plain_first and not absences else None
         watched = first.watched
 
-        def take(timestamp: int, row: Row) -> None:
+        def offer(timestamp: int, row: Row) -> None:
             # A result left over from an event that failed is shown by the common way only.
             refused = guard is not None and not watched.returned and not guard(timestamp, row)
             prepare(timestamp, refused)
@@ -141,10 +141,10 @@ class Automaton:
                     for partial in complete:
                         matched(partial)
 
-        return take
+        return offer
 
-    def many(self, stream_id: str, arrivals: Sequence[Arrival]) -> None:
-        """Take the events of one chunk of a stream that one element reads; matches come out after the last one."""
+    def process_chunk(self, stream_id: str, arrivals: Sequence[Arrival]) -> None:
+        """Process the events of one chunk of a stream that one element reads; matches come out after the last one."""
         complete: list[Partial] = []
         state, prepare = self.readers[stream_id][0], self._preparing(stream_id)
         for timestamp, row in arrivals:
@@ -157,7 +157,7 @@ class Automaton:
         """Return what drops what is too old, and lets new partials join, before an event of a stream is offered.
 
         It is told whether the first element will refuse the event by itself: an attempt of a sequence that would start
-        with it ends at once then, so none is made.
+        with it ends immediately then, so none is made.
         """
         expiring = tuple(state for state in self.states if state.expires)
         units, readers = tuple(self.units), tuple(self.readers[stream_id])
@@ -204,9 +204,9 @@ class Automaton:
         later, watched, size = tuple(reversed(readers[1:])), first.watched, first.size
         completes, matched = begin is None or readers[-1].is_last, self.matched
 
-        def take(timestamp: int, row: Row) -> None:
+        def offer(timestamp: int, row: Row) -> None:
             accepted = guard(timestamp, row)  # type: ignore[misc]
-            # A result left over from an event that failed is shown with an attempt, even if that ends at once.
+            # A result left over from an event that failed is shown with an attempt, even if that ends immediately.
             offered = accepted or watched.returned
             if strict:
                 for state in others:
@@ -241,7 +241,7 @@ class Automaton:
                     for partial in complete:
                         matched(partial)
 
-        return take
+        return offer
 
     def snapshot(self) -> Any:
         """Return partials, where they wait, and flags."""

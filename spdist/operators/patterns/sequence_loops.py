@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from spdist.operators.core.junction import Drive, Loop, LoopMaker, ReceiveOne
+from spdist.operators.core.junction import Drive, Loop, LoopMaker, Receive
 from spdist.operators.expressions.codegen import build, indent
 from spdist.operators.patterns.groups import CountState
 from spdist.operators.patterns.loops import QuickWriter, careful
@@ -23,7 +23,7 @@ from spdist.operators.patterns.states import Partial, Slots, State
 __all__ = ["sequence_loop"]
 
 
-def sequence_loop(automaton: Automaton, stream_id: str, one: ReceiveOne) -> LoopMaker | None:
+def sequence_loop(automaton: Automaton, stream_id: str, receive: Receive) -> LoopMaker | None:
     """Return the loop over the stream of a sequence; None where there is none.
 
     Parameters
@@ -32,8 +32,8 @@ def sequence_loop(automaton: Automaton, stream_id: str, one: ReceiveOne) -> Loop
         The sequence's states, outside of partitions.
     stream_id : str
         The stream.
-    one : Callable
-        Takes an event that completes an attempt.
+    receive : Callable
+        Receives an event that completes an attempt.
     """
     plan = automaton.plan
     if not plan.strict or automaton.waiting or not _is_chain(automaton, stream_id):
@@ -45,7 +45,7 @@ def sequence_loop(automaton: Automaton, stream_id: str, one: ReceiveOne) -> Loop
         if maker is None:
             lines, names = _source(QuickWriter(plan), chain.states)
             maker = plan.loops[stream_id] = build(f"{plan.title} loop", lines, names)["make"]
-        made: Loop = maker(drive, one, chain, careful)
+        made: Loop = maker(drive, receive, chain, careful)
         return made
 
     return loop
@@ -131,9 +131,9 @@ def _source(writer: QuickWriter, states: list[State]) -> tuple[list[str], dict[s
         "last = at",
     ]
     lines = [
-        "def make(drive, one, chain, careful):",
+        "def make(drive, receive, chain, careful):",
         "    clock, heap, load, store = drive.clock, drive.heap, chain.load, chain.store",
-        "    def take(timestamps, rows):",
+        "    def process_events(timestamps, rows):",
         "        events = zip(timestamps, rows)",
         "        while True:",
         "            last, slow, state = None, False, load()",
@@ -159,8 +159,8 @@ def _source(writer: QuickWriter, states: list[State]) -> tuple[list[str], dict[s
         "                at, row = next(events, (None, None))",
         "                if row is None:",
         "                    return",
-        "            careful(one, drive, ((at, row),))",
-        "    return take",
+        "            careful(receive, drive, ((at, row),))",
+        "    return process_events",
     ]
     return lines, writer.bindings.names
 

@@ -33,14 +33,14 @@ class Bound:
         ``<``, ``<=``, ``>`` or ``>=``, the event's number on the left.
     attribute : int
         Where the event's number is.
-    of : Callable[[Iterable[Partial]], Any]
+    bound_of : Callable[[Iterable[Partial]], Any]
         From partials to what an event must compare with to fit any of them; None where no event can fit one, for null
         and NaN compare with nothing. What a partial brings does not change while it waits.
     """
 
     op: str
     attribute: int
-    of: Callable[[Iterable[Partial]], Any]
+    bound_of: Callable[[Iterable[Partial]], Any]
 
     def joined(self, known: Any, arrived: Any) -> Any:
         """Return the bound of some partials and of others, from those of each."""
@@ -68,7 +68,7 @@ class Condition:
     partial_key : Callable[[Slots], Any], optional
         … a value of the partial, which does not change while the partial waits. Null equals nothing.
     bound : Bound, optional
-        A comparison that the condition asks for, where one can tell for many partials at once that none of them fits.
+        A comparison that the condition asks for, where one can tell for many partials together that none of them fits.
     """
 
     test: Callable[[Slots, int, Row], bool] | None = None

@@ -132,7 +132,7 @@ class PatternStates:
         raise unsupported(f"'{type(element).__name__}' in a pattern", element.span)
 
     def _state(self, element: ast.StateElement, is_start: bool) -> State:
-        position = self._take()
+        position = self._next_position()
         slot, size, strict = self.plan.slots[position], self.plan.size, self.plan.strict
         condition = self.plan.condition(position)
         state: State
@@ -149,7 +149,7 @@ class PatternStates:
             state = State(slot, size, condition, strict)
         return self._known(state, position, is_start)
 
-    def _take(self) -> int:
+    def _next_position(self) -> int:
         position = self._position
         self._position += 1
         return position
@@ -161,7 +161,7 @@ class PatternStates:
         return state
 
     def _pair(self, element: ast.LogicalState, is_start: bool) -> _Segment:
-        positions = {id(element.left): self._take(), id(element.right): self._take()}
+        positions = {id(element.left): self._next_position(), id(element.right): self._next_position()}
         left, right = _sides(element)
         first, second = (self._side(side, positions[id(side)], element.op == "and") for side in (left, right))
         first.partner, second.partner = second, first

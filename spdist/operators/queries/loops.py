@@ -97,9 +97,9 @@ class LoopPlan:
             "    clock, heap, move, failed = drive.clock, drive.heap, drive.move, drive.failed",
             *indent(outer),
             *indent(current.functions()),
-            "    def take(timestamps, rows):",
+            "    def process_events(timestamps, rows):",
             *indent(loop, 2),
-            "    return take",
+            "    return process_events",
         ]
 
     def event(self, current: SelectorWriter) -> list[str]:
@@ -127,11 +127,11 @@ class LoopPlan:
 
 def _delivery(sink: Sink) -> tuple[str, Callable[..., None] | None]:
     """Return the shortest way for one current event to those who get it, as things are now."""
-    stream = sink.straight()
+    stream = sink.direct_target()
     if stream is None:
-        return "sink", sink.one
-    observer = stream.only_watched()
-    return ("stream", stream.one) if observer is None else ("observer", observer)
+        return "sink", sink.receive
+    observer = stream.only_observer()
+    return ("stream", stream.receive) if observer is None else ("observer", observer)
 
 
 _CLOCK = ("if heap and heap[0][0] <= at:", "    move(at)", "elif at > clock.now:", "    clock.now = at")
@@ -164,4 +164,4 @@ def by_key(attribute: int | None, position: int, inner: bool) -> tuple[str, ...]
         lines = [f"key = new[{attribute}]", "if key is None:", "    continue"]
     lines += ["instance = instances.get(key)", "if instance is None:", "    instance = create(key)"]
     lines += [f"query = instance.queries[{position}]"]
-    return (*lines, "emit = query.sink.one") if inner else tuple(lines)
+    return (*lines, "emit = query.sink.receive") if inner else tuple(lines)

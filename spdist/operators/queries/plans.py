@@ -10,7 +10,7 @@ from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedQuery
 from spdist.operators.base import Event, Timer, VirtualClock
-from spdist.operators.core.junction import Failures, Junction, ReceiveMany, ReceiveOne
+from spdist.operators.core.junction import Failures, Junction, Receive, ReceiveChunk
 from spdist.operators.core.processors import Processors
 from spdist.operators.expressions.codegen import Bindings, Frame
 from spdist.operators.expressions.readers import InputReader
@@ -30,7 +30,7 @@ _LAST = 1_000_000
 ReceiveEvents = Callable[[list[Event]], None]
 
 
-def without_kinds(receive: ReceiveMany) -> ReceiveEvents:
+def without_kinds(receive: ReceiveChunk) -> ReceiveEvents:
     """Return what lets the chunks of a named window be received like those of a stream: all events are new ones."""
     return lambda chunk: receive([(timestamp, row) for _, timestamp, row in chunk])
 
@@ -62,7 +62,7 @@ class QueryInstance(Protocol):
     """One instance of a query."""
 
     @property
-    def receivers(self) -> Mapping[str, tuple[ReceiveOne, ReceiveMany]]:
+    def receivers(self) -> Mapping[str, tuple[Receive, ReceiveChunk]]:
         """What the streams that the query reads deliver to, by stream id."""
         ...
 

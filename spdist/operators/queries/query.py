@@ -7,7 +7,7 @@ junctions of its place. Joins and other kinds of input are further plans with th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from spdist.extension import find
@@ -17,13 +17,13 @@ from spdist.language.checking.checked import CheckedQuery
 from spdist.operators.base import EXPIRED, Arrival, Event, Row, Window, WindowSetting
 from spdist.operators.core.arguments import prepared_window
 from spdist.operators.core.handlers import FilterPlan, Flow, plan_handlers
-from spdist.operators.core.junction import LoopMaker, ReceiveMany, ReceiveOne
+from spdist.operators.core.junction import LoopMaker, Receive, ReceiveChunk
 from spdist.operators.core.parameters import attribute_positions, constant_values
 from spdist.operators.core.processors import Processors
 from spdist.operators.expressions.codegen import Bindings, Frame, when_needed
 from spdist.operators.expressions.expression import unsupported
 from spdist.operators.expressions.readers import ElementReader, InputReader, RowReader
-from spdist.operators.joins.quiet import QuietJoinPlan
+from spdist.operators.joins.lazy_expiry import LazyExpiryJoinPlan
 from spdist.operators.patterns.loops import pattern_loop
 from spdist.operators.patterns.pattern import Automaton, PatternPlan
 from spdist.operators.patterns.sequence_loops import sequence_loop
@@ -63,7 +63,7 @@ def plan_query(checked: CheckedQuery, rank: int, catalog: Catalog, stores: Mappi
     if isinstance(query.input, ast.PatternInput):
         return StatePlan(checked, query.input, rank, catalog, stores)
     if isinstance(query.input, ast.JoinInput):
-        return QuietJoinPlan(checked, query.input, rank, catalog, stores)
+        return LazyExpiryJoinPlan(checked, query.input, rank, catalog, stores)
     raise unsupported("an anonymous stream", query.input.span)
 
 
@@ -214,7 +214,7 @@ class SingleStreamQuery:
             assert self._flow is not None
 
     def _release(self, events: list[Event]) -> None:
-        release = self._behind.events
+        release = self._behind.process_events
         assert release is not None
         if self.window is not None:
             self.window.emit = release
@@ -229,7 +229,7 @@ class SingleStreamQuery:
             return plan.chosen.make(form, self.totals, self.sink, place.clock)
 
         if plan.window is None and not plan.reads_window:
-            flow = Flow(select("one"), when_needed(lambda: select("arrivals")))
+            flow = Flow(select("event"), when_needed(lambda: select("arrivals")))
         else:
             flow = Flow(_unused, _unused, select("events"))
         for stage in reversed(plan.after):
@@ -241,28 +241,28 @@ class SingleStreamQuery:
         """The whole way of an event."""
         flow, plan = self._behind, self.plan
         if self.window is None and plan.window is not None:
-            assert flow.events is not None
-            self.window = plan.make_window(self.place, flow.events)
+            assert flow.process_events is not None
+            self.window = plan.make_window(self.place, flow.process_events)
         if self.window is not None:
-            flow = Flow(self.window.one, self.window.many)
+            flow = Flow(self.window.process, self.window.process_chunk)
         for stage in reversed(plan.before):
             flow = stage.before(flow, self.place.clock, self.processors)
         return flow
 
     @cached_property
-    def receivers(self) -> Mapping[str, tuple[ReceiveOne, ReceiveMany]]:
+    def receivers(self) -> Mapping[str, tuple[Receive, ReceiveChunk]]:
         """What the stream that the query reads delivers to."""
         if self.plan.reads_window:
             return {}
-        return {self.plan.inputs[0]: (self._flow.one, self._flow.many)}
+        return {self.plan.inputs[0]: (self._flow.process, self._flow.process_chunk)}
 
     @cached_property
     def event_receivers(self) -> Mapping[str, ReceiveEvents]:
         """What a named window delivers to."""
         if not self.plan.reads_window:
             return {}
-        assert self._flow.events is not None
-        return {self.plan.inputs[0]: self._flow.events}
+        assert self._flow.process_events is not None
+        return {self.plan.inputs[0]: self._flow.process_events}
 
     @property
     def loops(self) -> Mapping[str, LoopMaker]:
@@ -342,7 +342,7 @@ class StateQuery:
         self.limit = plan.limit(place)
         self.held = Held(self.limit.sink)
         self.event_receivers: Mapping[str, ReceiveEvents] = {}
-        select = plan.chosen.make("one", self.totals, self.held.sink, place.clock)
+        select = plan.chosen.make("event", self.totals, self.held.sink, place.clock)
         select_events = when_needed(lambda: plan.chosen.make("events", self.totals, self.held.sink, place.clock))
 
         def matched(partial: Partial) -> None:
@@ -353,7 +353,7 @@ class StateQuery:
                 select(partial.timestamp, partial.slots)
 
         self.automaton: Automaton = plan.pattern.automaton(place.clock, plan.timer(place), matched)
-        self.receivers: Mapping[str, tuple[ReceiveOne, ReceiveMany]] = {
+        self.receivers: Mapping[str, tuple[Receive, ReceiveChunk]] = {
             stream_id: self._receiver(stream_id) for stream_id in plan.inputs
         }
 
@@ -361,21 +361,17 @@ class StateQuery:
     def loops(self) -> Mapping[str, LoopMaker]:
         """What takes many single events of a stream faster than `receivers` do, by stream id."""
         maker = sequence_loop if self.automaton.plan.strict else pattern_loop
-        found = {id: maker(self.automaton, id, one) for id, (one, _) in self.receivers.items()}
+        found = {id: maker(self.automaton, id, receive) for id, (receive, _) in self.receivers.items()}
         return {id: maker for id, maker in found.items() if maker is not None}
 
-    def _receiver(self, stream_id: str) -> tuple[ReceiveOne, ReceiveMany]:
+    def _receiver(self, stream_id: str) -> tuple[Receive, ReceiveChunk]:
         automaton, held = self.automaton, self.held
         if len(automaton.readers[stream_id]) == 1:
-
-            def many(arrivals: Sequence[Arrival]) -> None:
-                automaton.many(stream_id, arrivals)
-
-            return automaton.offering(stream_id), many
+            return automaton.offering(stream_id), partial(automaton.process_chunk, stream_id)
 
         offer = automaton.offering(stream_id, held.begin)
 
-        def one(timestamp: int, row: Row) -> None:
+        def receive(timestamp: int, row: Row) -> None:
             try:
                 offer(timestamp, row)
             except BaseException:
@@ -384,7 +380,7 @@ class StateQuery:
             if held.holds:
                 held.deliver()
 
-        def each(arrivals: Sequence[Arrival]) -> None:
+        def receive_chunk(arrivals: Sequence[Arrival]) -> None:
             try:
                 for timestamp, row in arrivals:
                     offer(timestamp, row)
@@ -394,7 +390,7 @@ class StateQuery:
             if held.holds:
                 held.deliver()
 
-        return one, each
+        return receive, receive_chunk
 
     def start(self) -> None:
         """Begin: waiting elements and a rate limit by time count from now."""

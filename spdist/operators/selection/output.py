@@ -10,7 +10,7 @@ from typing import Protocol
 
 from spdist.language.checking.checked import CheckedQuery
 from spdist.operators.base import EXPIRED, Arrival, Event, Row
-from spdist.operators.core.junction import Junction, ObserverFailed, Straight
+from spdist.operators.core.junction import DirectTarget, Junction, ObserverFailed
 from spdist.operators.selection.selector import Sink
 from spdist.operators.tables.stores import Store, Target
 
@@ -60,26 +60,26 @@ def insert_into(target: Target, observers: list[QueryObserver]) -> Sink:
     observers : list of QueryObserver
         Those who watch the query; the list may grow later.
     """
-    insert_one, insert_many = target.one, target.many
+    insert, insert_chunk = target.receive, target.receive_chunk
 
-    def one(kind: int, timestamp: int, row: Row) -> None:
+    def receive(kind: int, timestamp: int, row: Row) -> None:
         if observers:
             _show(observers, [(kind, timestamp, row)])
-        insert_one(timestamp, row)
+        insert(timestamp, row)
 
-    def many(events: list[Event]) -> None:
+    def receive_chunk(events: list[Event]) -> None:
         if observers:
             _show(observers, events)
         if len(events) == 1:
             _, timestamp, row = events[0]
-            insert_one(timestamp, row)
+            insert(timestamp, row)
         else:
-            insert_many([(timestamp, row) for _, timestamp, row in events])
+            insert_chunk([(timestamp, row) for _, timestamp, row in events])
 
-    def straight() -> Straight | None:
-        return target if isinstance(target, Straight) and not observers else None
+    def direct_target() -> DirectTarget | None:
+        return target if isinstance(target, DirectTarget) and not observers else None
 
-    return Sink(one, many, straight)
+    return Sink(receive, receive_chunk, direct_target)
 
 
 def _show(observers: list[QueryObserver], events: list[Event]) -> None:
@@ -103,20 +103,20 @@ class Held:
 
     def __init__(self, target: Sink) -> None:
         self.target = target
-        self.sink = Sink(self._one, self._many)
+        self.sink = Sink(self._receive, self._receive_chunk)
         self.holds = False
         self._open: list[Event] | None = None
         self._chunks: list[list[Event]] = []
 
-    def _one(self, kind: int, timestamp: int, row: Row) -> None:
+    def _receive(self, kind: int, timestamp: int, row: Row) -> None:
         if self._open is None:
-            self.target.one(kind, timestamp, row)
+            self.target.receive(kind, timestamp, row)
         else:
             self._open.append((kind, timestamp, row))
 
-    def _many(self, events: list[Event]) -> None:
+    def _receive_chunk(self, events: list[Event]) -> None:
         if self._open is None:
-            self.target.many(events)
+            self.target.receive_chunk(events)
         else:
             self._open += events
 
@@ -141,4 +141,4 @@ class Held:
         self._open = None
         chunks, self._chunks = self._chunks, []
         for chunk in chunks:
-            self.target.many(chunk)
+            self.target.receive_chunk(chunk)

@@ -24,7 +24,7 @@ MakeTimer: TypeAlias = Callable[[Callable[[int], None]], Timer]
 
 
 class RateLimit(ABC):
-    """Holds back or drops results; what it lets through at once is one chunk.
+    """Holds back or drops results; what it lets through together is one chunk.
 
     Parameters
     ----------
@@ -34,14 +34,14 @@ class RateLimit(ABC):
 
     def __init__(self, target: Sink) -> None:
         self.target = target
-        self.sink = Sink(self._one, self.many)
+        self.sink = Sink(self._process, self.process_chunk)
 
-    def _one(self, kind: int, timestamp: int, row: Row) -> None:
-        self.many([(kind, timestamp, row)])
+    def _process(self, kind: int, timestamp: int, row: Row) -> None:
+        self.process_chunk([(kind, timestamp, row)])
 
     @abstractmethod
-    def many(self, results: list[Result]) -> None:
-        """Take the results of one chunk."""
+    def process_chunk(self, results: list[Result]) -> None:
+        """Process the results of one chunk."""
 
     def start(self) -> None:
         """Begin: limits by time count from now."""
@@ -51,9 +51,9 @@ class RateLimit(ABC):
         """Let results go on as one chunk."""
         if len(results) == 1:
             kind, timestamp, row = results[0][:3]
-            self.target.one(kind, timestamp, row)
+            self.target.receive(kind, timestamp, row)
         elif results:
-            self.target.many([result[:3] for result in results])
+            self.target.receive_chunk([result[:3] for result in results])
 
     @abstractmethod
     def snapshot(self) -> Any:
@@ -71,7 +71,7 @@ class NoLimit(RateLimit):
         super().__init__(target)
         self.sink = target
 
-    def many(self, results: list[Result]) -> None:
+    def process_chunk(self, results: list[Result]) -> None:
         """Let all results go on."""
         self.release(results)
 
@@ -96,7 +96,7 @@ class _AllOfNumber(RateLimit):
         self.number = number
         self.held: list[Result] = []
 
-    def many(self, results: list[Result]) -> None:
+    def process_chunk(self, results: list[Result]) -> None:
         """Collect; whatever is full when the chunk ends goes on as one chunk."""
         held = self.held
         held += results
@@ -133,7 +133,7 @@ class _FirstOfNumber(RateLimit):
         self.grouped = grouped
         self.seen: dict[Any, int] = {}
 
-    def many(self, results: list[Result]) -> None:
+    def process_chunk(self, results: list[Result]) -> None:
         """Let the first ones go on, as one chunk."""
         going = []
         for result in results:
@@ -172,7 +172,7 @@ class _LastOfNumber(RateLimit):
         self.seen = 0
         self.last: dict[Any, Result] = {}
 
-    def many(self, results: list[Result]) -> None:
+    def process_chunk(self, results: list[Result]) -> None:
         """Count; all that is let through is one chunk."""
         going: list[Result] = []
         for result in results:
@@ -217,7 +217,7 @@ class _FirstInTime(RateLimit):
         self.clock = clock
         self.passed: dict[Any, int] = {}
 
-    def many(self, results: list[Result]) -> None:
+    def process_chunk(self, results: list[Result]) -> None:
         """Let go on what may, as one chunk."""
         now = self.clock.now
         going = []
@@ -317,7 +317,7 @@ class _AllInTime(Ticking):
         super().__init__(target, span, clock, timer)
         self.held: list[Result] = []
 
-    def many(self, results: list[Result]) -> None:
+    def process_chunk(self, results: list[Result]) -> None:
         """Collect."""
         self.held += results
 
@@ -353,7 +353,7 @@ class _LastInTime(Ticking):
         self.grouped = grouped
         self.last: dict[Any, Result] = {}
 
-    def many(self, results: list[Result]) -> None:
+    def process_chunk(self, results: list[Result]) -> None:
         """Keep the last ones."""
         if self.grouped:
             for result in results:

@@ -18,7 +18,7 @@ from spdist.language.catalog import Catalog
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Schema
 from spdist.operators.base import CURRENT, EXPIRED, RESET, Event, Row, VirtualClock
-from spdist.operators.core.junction import Straight
+from spdist.operators.core.junction import DirectTarget
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter, Reader
 from spdist.operators.expressions.readers import InputReader, ResultReader, key_part
@@ -28,21 +28,21 @@ from spdist.operators.tables.stores import tables_of
 
 __all__ = ["Selection", "SelectorState", "SelectorWriter", "Sink", "is_aggregator"]
 
-#: Takes one event, or the events of one chunk.
-SinkOne = Callable[[int, int, Row], None]
-SinkMany = Callable[[list[Event]], None]
+#: Receives one result, or the results of one chunk.
+ReceiveResult = Callable[[int, int, Row], None]
+ReceiveResults = Callable[[list[Event]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Sink:
     """Where a selector's output goes: one event, or several as one chunk.
 
-    ``straight`` tells, where nobody watches the query, what takes ``(timestamp, row)`` in place of `one`: a stream.
+    ``direct_target`` returns, where nobody watches the query, what receives ``(timestamp, row)`` instead: a stream.
     """
 
-    one: SinkOne
-    many: SinkMany
-    straight: Callable[[], Straight | None] = lambda: None
+    receive: ReceiveResult
+    receive_chunk: ReceiveResults
+    direct_target: Callable[[], DirectTarget | None] = lambda: None
 
 
 class SelectorState:
@@ -154,14 +154,14 @@ class Selection:
         Parameters
         ----------
         form : str
-            ``"one"``: ``f(timestamp, row)``, one current event as a chunk of its own; ``"arrivals"``: ``f([(timestamp,
-            row), …])``, current events of one chunk; ``"events"``: ``f([(kind, timestamp, row), …])``.
+            ``"event"``: ``f(timestamp, row)``, one current event as a chunk of its own; ``"arrivals"``:
+            ``f([(timestamp, row), …])``, current events of one chunk; ``"events"``: ``f([(kind, timestamp, row), …])``.
         """
         maker = self.makers.get(form)
         if maker is None:
             source = SelectorWriter(self, form).source()
             maker = self.makers[form] = build(f"{self.title} {form}", source, self.bindings.names)["make"]
-        function: Callable[..., None] = maker(state, sink.one, sink.many, clock)
+        function: Callable[..., None] = maker(state, sink.receive, sink.receive_chunk, clock)
         return function
 
     def fill(self, state: SelectorState) -> None:
@@ -194,7 +194,7 @@ class SelectorWriter:
         self.emission = emission or (f"emit_one({CURRENT}, ts, o)",)
         mixed = form == "events" and not selection.renews
         self.kind = "kind" if mixed else str(EXPIRED if form == "gone" else CURRENT)
-        self.skip = "return" if form == "one" else "continue"
+        self.skip = "return" if form == "event" else "continue"
         self.grouped = bool(self.clause.group_by)
         having = (self.clause.having,) if self.clause.having is not None else ()
         self.having_aggregates = any(aggregates_in(e) for e in having)
@@ -235,7 +235,7 @@ class SelectorWriter:
             *indent(self._setup()),
             *indent(self.functions()),
             *indent(body),
-            "    return take",
+            "    return process",
         ]
 
     def filling(self) -> list[str]:
@@ -270,14 +270,14 @@ class SelectorWriter:
         return [*lines, *self.slots.functions, *self.conditions.functions]
 
     def _function(self) -> list[str]:
-        if self.form == "one":
-            return [f"def take({self.parameters}):", *indent(self.event())]
+        if self.form == "event":
+            return [f"def process({self.parameters}):", *indent(self.event())]
         loop = ["for event in chunk:", f"    {self.parts} = event"] if self.late else [f"for {self.parts} in chunk:"]
         body = self.event()
         before, after = self._around()
         if self.late:
             before, after = [*before, self._no_newest], [*self._settling, *after]
-        return ["def take(chunk):", *indent([*before, *loop, *indent(body), *after])]
+        return ["def process(chunk):", *indent([*before, *loop, *indent(body), *after])]
 
     def _around(self) -> tuple[list[str], list[str]]:
         """Return what stands before the loop over a chunk, and what hands the results over after it."""
@@ -464,7 +464,7 @@ class SelectorWriter:
 
     def _collecting(self) -> list[str]:
         result = f"({self.kind}, ts, {self._row_text}{', key' if self.selection.keyed else ''})"
-        if self.form in ("one", "each"):
+        if self.form in ("event", "each"):
             if self.swallows_one:
                 return []
             return [f"emit_many([{result}])"] if self.selection.keyed else [*self.emission]

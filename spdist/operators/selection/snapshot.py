@@ -21,17 +21,17 @@ __all__ = ["limit_by_snapshot"]
 class _Snapshot(Ticking):
     """What all snapshots share: a result that is younger than the next tick lets that one come first."""
 
-    def many(self, results: list[Result]) -> None:
+    def process_chunk(self, results: list[Result]) -> None:
         """Take results one by one."""
         going: list[Result] = []
         for result in results:
             going += self.until(result[1])
-            self.take(result)
+            self.note(result)
         self.release(going)
 
     @abstractmethod
-    def take(self, result: Result) -> None:
-        """Take one result, or a RESET."""
+    def note(self, result: Result) -> None:
+        """Note one result, or a RESET."""
 
 
 class _LastResult(_Snapshot):
@@ -46,7 +46,7 @@ class _LastResult(_Snapshot):
         super().__init__(target, span, clock, timer)
         self.last: dict[Any, Result] = {}
 
-    def take(self, result: Result) -> None:
+    def note(self, result: Result) -> None:
         """Keep a current result."""
         if result[0] == CURRENT:
             self.last[result[3] if len(result) > 3 else None] = result
@@ -72,7 +72,7 @@ class _LastResult(_Snapshot):
 class _LastTotals(_LastResult):
     """With a window where only aggregates are selected: the last result, until one expires."""
 
-    def take(self, result: Result) -> None:
+    def note(self, result: Result) -> None:
         """Keep a current result, forget it with an expired one."""
         if result[0] == CURRENT:
             self.last[None] = result
@@ -92,7 +92,7 @@ class _GroupTotals(_Snapshot):
         super().__init__(target, span, clock, timer)
         self.groups: dict[Any, list[Any]] = {}
 
-    def take(self, result: Result) -> None:
+    def note(self, result: Result) -> None:
         """Count, and keep the result whether it is current or expired."""
         group = self.groups.setdefault(result[3], [0, None])
         group[0] += 1 if result[0] == CURRENT else -1
@@ -156,7 +156,7 @@ class _WindowContent(_Snapshot):
         self.held: list[Result] = []
         self.totals: dict[Any, tuple[Any, ...]] = {}
 
-    def take(self, result: Result) -> None:
+    def note(self, result: Result) -> None:
         """Let a current result join, and an expired one take the oldest equal one away."""
         if result[0] == RESET:
             self.held.clear()

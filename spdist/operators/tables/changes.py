@@ -125,7 +125,7 @@ class ChangeWriter:
         body += ["for index in indexes.values():", "    index.replace(number, held, new)"]
         lines = [
             "def make(clock, keys, rows, indexes, insert):",
-            *indent(["def one(ts, row):", *indent(body), "return one"]),
+            *indent(["def change(ts, row):", *indent(body), "return change"]),
         ]
         maker = build(f"{self.title} by key", lines, self._bindings.names)["make"]
         made: Callable[[int, Row], None] = maker(clock, table.keys, table.rows, table.indexes, table.insert)

@@ -195,7 +195,7 @@ class _Plan:
 
         def run() -> Answer:
             rows = self._selected([()]) if checked.select.items else [nothing]
-            writer.many([(_NO_TIME, row) for row in rows])
+            writer.receive_chunk([(_NO_TIME, row) for row in rows])
             return Answer(checked.output, [])
 
         return run
@@ -206,14 +206,14 @@ class _Plan:
         """Return what the selection makes of one chunk; nothing of earlier chunks is remembered."""
         results: list[Row] = []
 
-        def one(_kind: int, _timestamp: int, row: Row) -> None:
+        def receive(_kind: int, _timestamp: int, row: Row) -> None:
             results.append(row)
 
-        def many(events: list[Event]) -> None:
+        def receive_chunk(events: list[Event]) -> None:
             results.extend(row for _, _, row in events)
 
-        take = self.select.make("arrivals", SelectorState(), Sink(one, many), self.clock)
-        take([(_NO_TIME, row) for row in rows])
+        select = self.select.make("arrivals", SelectorState(), Sink(receive, receive_chunk), self.clock)
+        select([(_NO_TIME, row) for row in rows])
         return results
 
 

@@ -33,12 +33,12 @@ class KeyOrder:
     ----------
     by_value : bool
         Whether it is that of the keys themselves.
-    of : callable
+    sort_value : callable
         From the values of a key to itself where it is `by_value`, else to what Siddhi hashes.
     """
 
     by_value: bool
-    of: Callable[[Any], Any]
+    sort_value: Callable[[Any], Any]
 
     def rank(self, most: int) -> Callable[[Any], Any]:
         """Return what sorts values of keys, given in the order in which they came.
@@ -48,11 +48,11 @@ class KeyOrder:
         most : int
             How many rows the table ever held at a time.
         """
-        of = self.of
+        sort_value = self.sort_value
         if self.by_value:
-            return of
+            return sort_value
         capacity = capacity_for(most)
-        return lambda values: bucket_of(of(values), capacity)
+        return lambda values: bucket_of(sort_value(values), capacity)
 
 
 def key_order(schema: Schema, key: tuple[int, ...]) -> KeyOrder:

@@ -136,9 +136,9 @@ class Batch:
 class OutsideStores(Protocol):
     """Makes the stores of one app that are kept outside of its state (``@Store``), and applies its batches once.
 
-    Without `begin` each change is durable at once. Between `begin` and `commit` all changes are one transaction in each
-    database, which also notes the batch's number: a batch at or below that number is a replay, and changes nothing.
-    Reads see the batch's own changes; during a replay they see the store as it is, which may be later.
+    Without `begin` each change is durable immediately. Between `begin` and `commit` all changes are one transaction in
+    each database, which also notes the batch's number: a batch at or below that number is a replay, and changes
+    nothing. Reads see the batch's own changes; during a replay they see the store as it is, which may be later.
     """
 
     def table(self, definition: ast.TableDefinition, now: Callable[[], int]) -> TableStore | None:
@@ -219,7 +219,7 @@ class ShardStore(BucketStore, Protocol):
         ...
 
     def changed(self) -> None:
-        """Take note that something has changed: outside of batches it is durable at once."""
+        """Take note that something has changed: outside of batches it is durable immediately."""
         ...
 
     def go_on(self, shard: str) -> None:
@@ -238,12 +238,12 @@ class ShardStore(BucketStore, Protocol):
 class Target(Protocol):
     """What events can be inserted into, one or the events of one chunk: a stream or a named window."""
 
-    def one(self, timestamp: int, row: Row) -> None:
-        """Take one event that arrives as a chunk of its own."""
+    def receive(self, timestamp: int, row: Row) -> None:
+        """Receive one event that arrives as a chunk of its own."""
         ...
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
-        """Take the events of one chunk."""
+    def receive_chunk(self, arrivals: Sequence[Arrival]) -> None:
+        """Receive the events of one chunk."""
         ...
 
 

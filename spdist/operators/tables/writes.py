@@ -37,34 +37,34 @@ class TableWriter:
 
     Attributes
     ----------
-    one : Callable[[int, Row], None]
-        Takes one event, as a chunk of its own.
-    many : Callable[[Sequence[Arrival]], None]
-        Takes the events of one chunk.
+    receive : Callable[[int, Row], None]
+        Receives one event, as a chunk of its own.
+    receive_chunk : Callable[[Sequence[Arrival]], None]
+        Receives the events of one chunk.
     """
 
     def __init__(self, table: TableStore) -> None:
         self.table = table
 
-    def one(self, timestamp: int, row: Row) -> None:
-        """Take one event: insert it."""
+    def receive(self, timestamp: int, row: Row) -> None:
+        """Receive one event: insert it."""
         self.table.insert(row)
 
-    def only_watched(self) -> Callable[[int, Row], None] | None:
-        """Return None: nobody watches a table (`spdist.operators.core.junction.Straight`)."""
+    def only_observer(self) -> Callable[[int, Row], None] | None:
+        """Return None: nobody watches a table (`spdist.operators.core.junction.DirectTarget`)."""
         return None
 
-    def picker(self) -> None:
+    def columns_receiver(self) -> None:
         """Return None: a table holds rows."""
 
-    def gather(self, timestamp: int, rows: list[Row]) -> None:
-        """Take the events of one chunk that all have the same timestamp, one after the other."""
-        self.many([(timestamp, row) for row in rows])
+    def receive_rows(self, timestamp: int, rows: list[Row]) -> None:
+        """Receive the events of one chunk that all have the same timestamp, one after the other."""
+        self.receive_chunk([(timestamp, row) for row in rows])
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
-        """Take the events of one chunk, one after the other."""
+    def receive_chunk(self, arrivals: Sequence[Arrival]) -> None:
+        """Receive the events of one chunk, one after the other."""
         for timestamp, row in arrivals:
-            self.one(timestamp, row)
+            self.receive(timestamp, row)
 
 
 class _Deleter(TableWriter):
@@ -72,8 +72,8 @@ class _Deleter(TableWriter):
         super().__init__(table)
         self._find = find
 
-    def one(self, timestamp: int, row: Row) -> None:
-        """Take one event: delete the rows that meet the condition."""
+    def receive(self, timestamp: int, row: Row) -> None:
+        """Receive one event: delete the rows that meet the condition."""
         found = self._find(timestamp, row)
         if found:
             self.table.delete(found)
@@ -85,8 +85,8 @@ class _Updater(TableWriter):
         self.find = find
         self.changed = changed
 
-    def one(self, timestamp: int, row: Row) -> None:
-        """Take one event: change the rows that meet the condition."""
+    def receive(self, timestamp: int, row: Row) -> None:
+        """Receive one event: change the rows that meet the condition."""
         self.update(timestamp, row)
 
     def update(self, timestamp: int, row: Row) -> bool:
@@ -104,7 +104,7 @@ class _KeyWriter(TableWriter):
 
     def __init__(self, table: TableStore, change: Callable[[int, Row], None]) -> None:
         super().__init__(table)
-        self.one = change  # type: ignore[assignment, method-assign]
+        self.receive = change  # type: ignore[assignment, method-assign]
 
 
 class _Upserter(TableWriter):
@@ -115,13 +115,13 @@ class _Upserter(TableWriter):
         self._fresh = Table(self.table.id, self.table.schema)
         self._merge = _Updater(self._fresh, search.bind(self._fresh, clock), updater.changed).update
 
-    def one(self, timestamp: int, row: Row) -> None:
-        """Take one event: change the rows that meet the condition, or insert it where there are none."""
+    def receive(self, timestamp: int, row: Row) -> None:
+        """Receive one event: change the rows that meet the condition, or insert it where there are none."""
         if not self._update(timestamp, row):
             self.table.insert(row)
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
-        """Take the events of one chunk."""
+    def receive_chunk(self, arrivals: Sequence[Arrival]) -> None:
+        """Receive the events of one chunk."""
         fresh = self._fresh
         fresh.clear()
         for timestamp, row in [arrival for arrival in arrivals if not self._update(*arrival)]:

@@ -64,9 +64,9 @@ class _UniqueBatch(Window):
         self.released = 0
         self.reset: Arrival | None = None
 
-    def one(self, timestamp: int, row: Row) -> None:
-        """Take one event."""
-        self.many(((timestamp, row),))
+    def process(self, timestamp: int, row: Row) -> None:
+        """Process one event."""
+        self.process_chunk(((timestamp, row),))
 
     def _add(self, arrival: Arrival) -> None:
         key = self.key(*arrival)
@@ -112,7 +112,7 @@ class UniqueLengthBatchWindow(_UniqueBatch):
         super().__init__(setting)
         self.length: int = setting.constants[1]
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Take events one by one; what is released is one chunk for each batch."""
         chunks = []
         for arrival in arrivals:
@@ -160,7 +160,7 @@ class UniqueTimeBatchWindow(_UniqueBatch):
         self.span: int = setting.constants[1]
         self.start: int | None = setting.constants[2] if len(setting.constants) > 2 else None
         self.end: int | None = None
-        self.timer = setting.timer(lambda _due: self.many(()))
+        self.timer = setting.timer(lambda _due: self.process_chunk(()))
         self.timer.rests = Periodic(self.timer, self.span, self._calm_until, self._passed)
 
     def _calm_until(self) -> int:
@@ -187,7 +187,7 @@ class UniqueTimeBatchWindow(_UniqueBatch):
         self.timer.notify_at(self.end)
         return True
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Take events; where the period has ended, release it as one chunk."""
         ends = self._period_ends()
         for arrival in arrivals:
@@ -246,7 +246,7 @@ class UniqueTimeLengthBatchWindow(UniqueTimeBatchWindow):
     def _calm_until(self) -> int:
         return NOT_NOW if self.full else super()._calm_until()
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Take events; where the period has ended or is full, release it as one chunk."""
         ends = self._period_ends()
         if self.full:

@@ -46,7 +46,7 @@ class Deduplicate(StreamProcessor):
         self.passed: dict[str, int] = {}
         self.timer = setting.timer(self._forget)
 
-    def take(self, events: Sequence[Event]) -> None:
+    def process_events(self, events: Sequence[Event]) -> None:
         """Let those events of a chunk pass whose key is new."""
         passing = []
         for event in events:

@@ -36,9 +36,9 @@ class _ByKey(Window):
         self.held: dict[Any, Arrival] = {}
         self._order: list[Any] = []
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Treat one event as a chunk."""
-        self.many(((timestamp, row),))
+        self.process_chunk(((timestamp, row),))
 
     def contents(self) -> Iterable[Arrival]:
         """Yield the event of each key."""
@@ -68,7 +68,7 @@ class UniqueEverWindow(_ByKey):
     Source: io.siddhi.extension.execution.unique.UniqueEverWindowProcessor.
     """
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Release EXPIRED(the one before), then CURRENT(new), for each event; all that is released is one chunk."""
         chunk: list[Event] = []
         for timestamp, row in arrivals:
@@ -94,7 +94,7 @@ class UniqueFirstWindow(_ByKey):
     Source: io.siddhi.extension.execution.unique.UniqueFirstWindowProcessor.
     """
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Release CURRENT(new) for each event whose key is new; all that is released is one chunk."""
         chunk: list[Event] = []
         for timestamp, row in arrivals:
@@ -140,11 +140,11 @@ class UniqueLengthWindow(Window):
         self.number = _START
         self.torn = False
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Release what the event replaces or pushes out as EXPIRED, then CURRENT(new), as one chunk."""
-        self.many(((timestamp, row),))
+        self.process_chunk(((timestamp, row),))
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Treat the events one by one; all that is released is one chunk."""
         chunk: list[Event] = []
         now = self.clock.now
@@ -230,11 +230,11 @@ class UniqueTimeWindow(Window):
         self.youngest = _NEVER
         self.timer = setting.timer(self._wake)
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Release what the event replaces and what is due as EXPIRED, then CURRENT(new), as one chunk."""
-        self.many(((timestamp, row),))
+        self.process_chunk(((timestamp, row),))
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Treat the events one by one; all that is released is one chunk."""
         chunk: list[Event] = []
         for timestamp, row in arrivals:

@@ -52,11 +52,11 @@ class CronWindow(Window):
         first, *rest = self.timer.rank
         self.timer.rank = (_RANK + first, rest[0], rest[1])
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Add one event."""
-        self.many(((timestamp, row),))
+        self.process_chunk(((timestamp, row),))
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Add events; the first of a batch asks to be woken at the next firing."""
         if not self.batch:
             due = self.expression.next_after(self.clock.now)

@@ -133,9 +133,9 @@ class ConditionalWindow(Window):
         self.condition = Condition(setting.prepared, setting.clock)
         self.arguments = setting.prepared.arguments(setting.clock)
 
-    def one(self, timestamp: int, row: Row) -> None:
-        """Treat an event as `many` treats several."""
-        self.many(((timestamp, row),))
+    def process(self, timestamp: int, row: Row) -> None:
+        """Process an event as `process_chunk` does several."""
+        self.process_chunk(((timestamp, row),))
 
 
 @window("expression", resolver("expression"))
@@ -158,7 +158,7 @@ class ExpressionWindow(ConditionalWindow):
         super().__init__(setting)
         self.held: deque[Arrival] = deque()
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """For each event release what must leave as EXPIRED, then CURRENT(new); all that is released is one chunk."""
         chunk: list[Event] = []
         for timestamp, row in arrivals:
@@ -166,12 +166,12 @@ class ExpressionWindow(ConditionalWindow):
             if self.condition.turn_to(text) and self.held:
                 before, self.held = self.held, deque()
                 for arrival in before:
-                    self._take(arrival, chunk)
-            self._take((timestamp, row), chunk)
+                    self._enter(arrival, chunk)
+            self._enter((timestamp, row), chunk)
             chunk.append((CURRENT, timestamp, row))
         self.emit(chunk)
 
-    def _take(self, arrival: Arrival, chunk: list[Event]) -> None:
+    def _enter(self, arrival: Arrival, chunk: list[Event]) -> None:
         held, holds, now = self.held, self.condition.holds, self.clock.now
         held.append(arrival)
         if holds(CURRENT, *arrival, *held[0], *arrival):

@@ -21,8 +21,8 @@ class ExpressionBatchWindow(ConditionalWindow):
 
     That event opens the next batch, or with ``include.triggering.event`` ends this one; the condition's totals count it
     for the next batch either way. There is no RESET: totals fall by the batch before, which expires. What is released
-    carries the time of the release. With ``stream.current.event`` events pass at once and only the expiry waits. The
-    text of the expression may come with each event; where it changes, the open batch is taken in anew.
+    carries the time of the release. With ``stream.current.event`` events pass immediately and only the expiry waits.
+    The text of the expression may come with each event; where it changes, the open batch is taken in anew.
 
     State
     -----
@@ -43,7 +43,7 @@ class ExpressionBatchWindow(ConditionalWindow):
         self.waiting: list[Event] = []
         self.looked = 0
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Take events one by one; each batch that ends is a chunk, released after the last event."""
         chunks: list[list[Event]] = []
         for arrival in arrivals:

@@ -59,11 +59,11 @@ class ExternalTimeWindow(Window):
         self.span: int = setting.constants[1]
         self.held: deque[Arrival] = deque()
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Release what is due as EXPIRED, then CURRENT(new), as one chunk."""
-        self.many(((timestamp, row),))
+        self.process_chunk(((timestamp, row),))
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Treat the events one by one; all that is released is one chunk."""
         held, position = self.held, self.position
         chunk: list[Event] = []
@@ -160,11 +160,11 @@ class ExternalTimeBatchWindow(Window):
     def _passed(self, by_ms: int) -> None:
         self.awaited += by_ms
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Add one event; where it lies beyond the open period, release that one first."""
-        self.many(((timestamp, row),))
+        self.process_chunk(((timestamp, row),))
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Add events one by one; each period that ends is a chunk, released after the last event."""
         if self.end is None:
             self.end = self._first_end(*arrivals[0])

@@ -70,11 +70,11 @@ class FrequentWindow(Window):
         self.positions = _told_apart_by(setting, 1)
         self.counts, self.latest = HashMap(), HashMap()
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Release what a new key pushes out as EXPIRED, then CURRENT(new) where it is counted."""
-        self.many(((timestamp, row),))
+        self.process_chunk(((timestamp, row),))
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Treat the events one by one; all that is released is one chunk."""
         chunk: list[Event] = []
         counts, latest = self.counts, self.latest
@@ -141,11 +141,11 @@ class LossyFrequentWindow(Window):
         self.total = 0
         self.counts, self.latest = HashMap(), HashMap()
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Release CURRENT(new) where its key is frequent, then at the end of a bucket what is not as EXPIRED."""
-        self.many(((timestamp, row),))
+        self.process_chunk(((timestamp, row),))
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Treat the events one by one; all that is released is one chunk."""
         chunk: list[Event] = []
         for timestamp, row in arrivals:

@@ -34,7 +34,7 @@ _STREAM_CURRENT = Parameter("stream.current.event", frozenset({Type.BOOL}))
 class LengthWindow(Window):
     """Keep the last ``window.length`` events; an arrival beyond that expires the oldest one first.
 
-    A length of 0 lets each event pass, expires it at once and resets the totals.
+    A length of 0 lets each event pass, expires it immediately and resets the totals.
 
     State
     -----
@@ -62,7 +62,7 @@ class LengthWindow(Window):
             ("gone = (held.popleft(),) if len(held) >= length else ()", "held.append((at, new))"),
         )
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Release EXPIRED(oldest) where the window is full, then CURRENT(new), as one chunk."""
         held = self.held
         if len(held) < self.length:
@@ -75,7 +75,7 @@ class LengthWindow(Window):
         else:
             self.emit(self._pass(timestamp, row))
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Treat the events one by one; all that is released is one chunk."""
         held, now = self.held, self.clock.now
         chunk: list[Event] = []
@@ -111,13 +111,13 @@ class LengthWindow(Window):
 class LengthBatchWindow(Window):
     """Collect ``window.length`` events, then release them together, with the batch before as EXPIRED and a RESET.
 
-    With ``stream.current.event`` each event passes at once, and the first one of the next batch expires the batch.
+    With ``stream.current.event`` each event passes immediately, and the first one of the next batch expires the batch.
 
     State
     -----
     ``batch``: the open batch; ``before``: the one released last, kept where expired events are expected; where
     they are not but somebody looks into the window, all batches, for ever; ``reset``: the event that the next RESET
-    copies; ``count``: events in the open batch where they pass at once.
+    copies; ``count``: events in the open batch where they pass immediately.
 
     Notes
     -----
@@ -128,11 +128,11 @@ class LengthBatchWindow(Window):
 
     @staticmethod
     def loop(constants: tuple[Any, ...]) -> WindowLoop | None:
-        """Return how events are collected in a loop; the last one of a batch is given to `one`."""
+        """Return how events are collected in a loop; the last one of a batch is given to `process`."""
         if constants[0] < 1 or any(constants[1:]):
             return None
         collect = ("if 0 < len(batch) < room:", "    batch.append((at, new))")
-        close = ("else:", "    window.one(at, new)", "    batch = window.batch")
+        close = ("else:", "    window.process(at, new)", "    batch = window.batch")
         return WindowLoop(("batch, room = window.batch, window.length - 1",), (*collect, *close), releases=True)
 
     def __init__(self, setting: WindowSetting) -> None:
@@ -148,7 +148,7 @@ class LengthBatchWindow(Window):
         self.count = 0
         self.looked = 0
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Add one event; a full batch is released as one chunk."""
         if self.length == 0:
             chunk = self._pass(timestamp, row)
@@ -159,13 +159,13 @@ class LengthBatchWindow(Window):
         if chunk:
             self.emit(chunk)
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Add the events one by one; every batch that fills is a chunk of its own, released after the last event."""
         chunks: list[list[Event]] = []
         emit, self.emit = self.emit, chunks.append
         try:
             for timestamp, row in arrivals:
-                self.one(timestamp, row)
+                self.process(timestamp, row)
         finally:
             self.emit = emit
         for chunk in chunks:
@@ -275,12 +275,12 @@ class BatchWindow(Window):
         self.before: list[Arrival] = []
         self.reset: Arrival | None = None
 
-    def one(self, timestamp: int, row: Row) -> None:
-        """Take one event as a batch."""
-        self.many([(timestamp, row)])
+    def process(self, timestamp: int, row: Row) -> None:
+        """Process one event as a batch."""
+        self.process_chunk([(timestamp, row)])
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
-        """Take the events as a batch, or as several where a length is given."""
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
+        """Process the events as a batch, or as several where a length is given."""
         chunk: list[Event] = []
         if self.expects_expired and self.before:
             now = self.clock.now

@@ -76,7 +76,7 @@ class AlphaKSlack(KSlack):
         self.slack = 0
         self.before: list[float] = [0.0, 0.0]
 
-    def take(self, events: Sequence[Event]) -> None:
+    def process_events(self, events: Sequence[Event]) -> None:
         """Hold the events; release what is old enough as one chunk."""
         going: list[Event] = []
         for event in events:

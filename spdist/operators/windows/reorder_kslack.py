@@ -71,7 +71,7 @@ class KSlack(StreamProcessor):
             self.tick = self.clock.now + self.timeout
             self.timer.notify_at(self.tick)
 
-    def take(self, events: Sequence[Event]) -> None:
+    def process_events(self, events: Sequence[Event]) -> None:
         """Hold the events; release what is old enough as one chunk."""
         going: list[Event] = []
         for event in events:

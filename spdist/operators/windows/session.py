@@ -75,7 +75,7 @@ class _Session:
 
 @window("session", _resolve)
 class SessionWindow(Window):
-    """Let events pass at once; those of a session expire together when its key was quiet for ``session.gap`` ms.
+    """Let events pass immediately; those of a session expire together when its key was quiet for ``session.gap`` ms.
 
     With ``allowed.latency`` a session that ended is kept for that long as the key's previous session, so that late
     events can still join it, or join both sessions to one. Events that are too late are dropped.
@@ -104,11 +104,11 @@ class SessionWindow(Window):
         self.ends: list[tuple[int, str, bool, Any]] = []
         self.timer = setting.timer(self._wake)
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Release CURRENT(new), unless it is too late."""
-        self.many(((timestamp, row),))
+        self.process_chunk(((timestamp, row),))
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Treat the events one by one; all that is released is one chunk."""
         chunk: list[Event] = []
         for timestamp, row in arrivals:

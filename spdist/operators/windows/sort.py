@@ -106,11 +106,11 @@ class SortWindow(Window):
         ((position, place),) = keys
         return lambda row: _NoPlace() if row[position] is None else place(row[position])
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Release CURRENT(new), then EXPIRED(last in order) where the window is full."""
-        self.many([(timestamp, row)])
+        self.process_chunk([(timestamp, row)])
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Treat the events one by one; all that is released is one chunk."""
         chunk: list[Event] = []
         for arrival in arrivals:

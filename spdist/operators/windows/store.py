@@ -123,22 +123,22 @@ class WindowStore:
             known = self._indexes[attributes] = _HashIndex(attributes, self.window)
         return Index(attributes, known.lookup)
 
-    def one(self, timestamp: int, row: Row) -> None:
-        """Take one event that arrives as a chunk of its own."""
+    def receive(self, timestamp: int, row: Row) -> None:
+        """Receive one event that arrives as a chunk of its own."""
         if self._indexes and not self.window.queues:
             self._spoil()
         try:
-            self.window.one(timestamp, row)
+            self.window.process(timestamp, row)
         except BaseException:
             self._spoil()
             raise
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
-        """Take the events of one chunk."""
+    def receive_chunk(self, arrivals: Sequence[Arrival]) -> None:
+        """Receive the events of one chunk."""
         if self._indexes and not self.window.queues:
             self._spoil()
         try:
-            self.window.many(arrivals)
+            self.window.process_chunk(arrivals)
         except BaseException:
             self._spoil()
             raise

@@ -76,7 +76,7 @@ class TimeWindow(Window):
             ),
         )
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Release what is due as EXPIRED, then CURRENT(new), as one chunk."""
         held = self.held
         chunk = self._due(self.clock.now) if held and held[0][0] + self.span <= self.clock.now else []
@@ -84,7 +84,7 @@ class TimeWindow(Window):
         chunk.append((CURRENT, timestamp, row))
         self.emit(chunk)
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Treat the events one by one; all that is released is one chunk."""
         chunk: list[Event] = []
         for timestamp, row in arrivals:
@@ -100,7 +100,7 @@ class TimeWindow(Window):
             self.timer.notify_at(timestamp + self.span)
 
     def _due(self, now: int) -> list[Event]:
-        """Take the events whose time is over off the head; they expire now."""
+        """Process the events whose time is over off the head; they expire now."""
         held, over = self.held, now - self.span
         chunk: list[Event] = []
         while held and held[0][0] <= over:
@@ -151,11 +151,11 @@ class TimeLengthWindow(TimeWindow):
         """Return None: the window is called."""
         return None
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Release what is due and what is pushed out as EXPIRED, then CURRENT(new), as one chunk."""
-        self.many([(timestamp, row)])
+        self.process_chunk([(timestamp, row)])
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Treat the events one by one; all that is released is one chunk."""
         chunk: list[Event] = []
         now = self.clock.now
@@ -178,8 +178,8 @@ class TimeBatchWindow(Window):
     """Collect the events of one period of ``window.time`` ms, then release them together with the period before.
 
     The first event opens the first period; with ``start.time`` the ends of the periods are those of periods counted
-    from there. With ``stream.current.event`` each event passes at once and only the expiry waits. Once open, periods
-    follow one another whether or not events come.
+    from there. With ``stream.current.event`` each event passes immediately and only the expiry waits. Once open,
+    periods follow one another whether or not events come.
 
     State
     -----
@@ -198,11 +198,11 @@ class TimeBatchWindow(Window):
 
     @staticmethod
     def loop(constants: tuple[Any, ...]) -> WindowLoop | None:
-        """Return how events are collected in a loop; the first and the last one of a period are given to `one`."""
+        """Return how events are collected in a loop; the first and the last one of a period are given to `process`."""
         if constants[-1] is True:
             return None
         test = "if window.reset is not None and clock.now < shared.get('end', clock.now):"
-        lines = (test, "    window.batch.append((at, new))", "else:", "    window.one(at, new)")
+        lines = (test, "    window.batch.append((at, new))", "else:", "    window.process(at, new)")
         return WindowLoop(("shared = window.shared",), lines, releases=True)
 
     def __init__(self, setting: WindowSetting) -> None:
@@ -219,7 +219,7 @@ class TimeBatchWindow(Window):
         self.batch: list[Arrival] = []
         self.before: list[Arrival] = []
         self.reset: Arrival | None = None
-        self.timer = setting.timer(lambda _due: self.many(()))
+        self.timer = setting.timer(lambda _due: self.process_chunk(()))
         self.timer.rests = Periodic(self.timer, self.span, self.calm_until, self.passed)
 
     def calm_until(self) -> int:
@@ -232,11 +232,11 @@ class TimeBatchWindow(Window):
         """Be so many periods further, in ms."""
         self.shared["end"] += by_ms
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Add one event to the open period."""
-        self.many(((timestamp, row),))
+        self.process_chunk(((timestamp, row),))
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Add events to the open period; where its end is reached, release it as one chunk."""
         now = self.clock.now
         ends = self._period_ends(now)
@@ -328,11 +328,11 @@ class DelayWindow(Window):
         self.latest = _NEVER
         self.timer = setting.timer(self._wake)
 
-    def one(self, timestamp: int, row: Row) -> None:
+    def process(self, timestamp: int, row: Row) -> None:
         """Release what has waited long enough, and hold the new event."""
-        self.many(((timestamp, row),))
+        self.process_chunk(((timestamp, row),))
 
-    def many(self, arrivals: Sequence[Arrival]) -> None:
+    def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Release what has waited long enough as one chunk, and hold the new events."""
         chunk: list[Event] = []
         for timestamp, row in arrivals:

@@ -109,7 +109,7 @@ class RateWriter:
     def _each(self, begin: str, end: str, body: list[str]) -> list[str]:
         return [f"for k in range({begin}, {end}):", *indent(body)]
 
-    # Results go on at once.
+    # Results go on immediately.
 
     def _first(self, begin: str, end: str) -> list[str]:
         group, found = self._group()

@@ -16,7 +16,7 @@ import numpy
 from spdist.language.types import Type
 from spdist.mapping.read_rows import PYTHON, ReadRows
 from spdist.operators.base import Arrival, Row
-from spdist.operators.core.junction import NO_TIMER, ReceiveMany, ReceiveOne, StreamPart
+from spdist.operators.core.junction import NO_TIMER, Receive, ReceiveChunk, StreamPart
 from spdist.program.arrays import ASKS
 from spdist.program.called import Called, Site
 from spdist.program.expressions import fits
@@ -58,7 +58,7 @@ _GROUPS = 2
 class Operators(Protocol):
     """What runs the elements that are called."""
 
-    def receiver(self, element: Called, stream: str) -> tuple[ReceiveOne, ReceiveMany]:
+    def receiver(self, element: Called, stream: str) -> tuple[Receive, ReceiveChunk]:
         """Return what takes the events of a stream for an element: single ones, and chunks."""
         ...
 
@@ -178,7 +178,7 @@ class MixedRunning(Running):
         self._saves += sum(one.streams[0] in program.shape.sources for one in program.shape.adding)
 
     def costs_more(self) -> bool:
-        """Tell whether calls have cost more than the program has saved, over the last many events that came at once."""
+        """Tell whether calls have cost more than the program has saved, over the last events that came together."""
         if self._seen < _LOOKED_AT:
             return False
         seen, cost, self._seen, self._cost = self._seen, self._cost, 0, 0
@@ -186,23 +186,23 @@ class MixedRunning(Running):
 
     # The loop, called from outside.
 
-    def take(self, parts: Mapping[str, StreamPart], now: int) -> dict[str, PutOut] | None:
-        """Take events; see `Running.take`."""
+    def process_columns(self, parts: Mapping[str, StreamPart], now: int) -> dict[str, PutOut] | None:
+        """Process events; see `Running.process_columns`."""
         self._rows_given = {f"i{self._inputs.index(stream)}": _given(part) for stream, part in parts.items()}
-        made = super().take(parts, now)
+        made = super().process_columns(parts, now)
         if made is None:
             return None
         held, self._held = self._held, {}
         self._seen += sum(len(part.times) for part in parts.values())
         return {**made, **{stream: _merged(made.get(stream), chunks) for stream, chunks in held.items()}}
 
-    def take_chunk(self, stream: str, arrivals: Sequence[Arrival], now: int, until: int) -> list[Chunk] | None:
-        """Take the events of one small chunk; see `Running.take_chunk`."""
+    def process_chunk(self, stream: str, arrivals: Sequence[Arrival], now: int, until: int) -> list[Chunk] | None:
+        """Process the events of one small chunk; see `Running.process_chunk`."""
         if not self._are_typed(stream, arrivals):
             self.refused = NOT_TYPED
             return None
         self._rows_given = {f"i{self._inputs.index(stream)}": _Given.of(arrivals)}
-        return super().take_chunk(stream, arrivals, now, until)
+        return super().process_chunk(stream, arrivals, now, until)
 
     def _run(self, begins: Any, size: int, at: Any, which: Any, now: int, *, fires: bool) -> None:
         shared = self._shared
@@ -305,7 +305,7 @@ class MixedRunning(Running):
         return int(refused)
 
     def _deliver(self, number: int, begin: int, end: int) -> bool:
-        site, (one, many) = self.program.sites[number], self._receivers[number]
+        site, (receive, receive_chunk) = self.program.sites[number], self._receivers[number]
         places: Any = range(begin, end)
         if site.picked:
             places = self.arrays[site.picked][: self._shared[PICKED]].tolist()
@@ -319,9 +319,9 @@ class MixedRunning(Running):
             if added is not None and not arrivals:
                 added.close(self._shared[NOW])
             elif len(arrivals) == 1:
-                one(*arrivals[0])
+                receive(*arrivals[0])
             else:
-                many(arrivals)
+                receive_chunk(arrivals)
         except Exception as error:
             if site.nested:
                 self._failed = error

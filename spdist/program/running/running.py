@@ -122,8 +122,8 @@ class Running(Rooms):
         if program.calls:
             self._kept, self._callback = compiled.callback(self._called)
 
-    def take(self, parts: Mapping[str, StreamPart], now: int) -> dict[str, PutOut] | None:
-        """Take events, and return what is put out, by stream; None where a value is not of its type.
+    def process_columns(self, parts: Mapping[str, StreamPart], now: int) -> dict[str, PutOut] | None:
+        """Process events, and return what is put out, by stream; None where a value is not of its type.
 
         Parameters
         ----------
@@ -158,8 +158,8 @@ class Running(Rooms):
             if (put := self._put_out(number, stream, columns)) is not None
         }
 
-    def take_chunk(self, stream: str, arrivals: Sequence[Arrival], now: int, until: int) -> list[Chunk] | None:
-        """Take the events of one small chunk, with the clock at `now`; as `take`, without columns and timers.
+    def process_chunk(self, stream: str, arrivals: Sequence[Arrival], now: int, until: int) -> list[Chunk] | None:
+        """Process one small chunk, with the clock at `now`; as `process_columns`, without columns and timers.
 
         Parameters
         ----------

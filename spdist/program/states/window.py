@@ -147,7 +147,7 @@ class _Rest:
     Parameters
     ----------
     came : int
-        How many events of a batch that passes at once have come, or whether any has.
+        How many events of a batch that passes immediately have come, or whether any has.
     ending : int, optional
         The end of the open period.
     latest : int

@@ -1,4 +1,4 @@
-"""Joins whose leaving events show nothing: written into one function for each side, without timers.
+"""Lazy expiry: joins whose leaving events show nothing, written into one function for each side, without timers.
 
 Where a join puts out current events only and keeps no totals, an event that leaves a window changes nothing but what
 the other side finds. Then a ``time`` window needs no wake-up: what is over is taken off when somebody next looks. Each
@@ -21,7 +21,7 @@ from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.operators.base import CURRENT, Arrival, Row
 from spdist.operators.core.handlers import Flow, StreamProcessorPlan
-from spdist.operators.core.junction import ReceiveMany, ReceiveOne, Straight
+from spdist.operators.core.junction import DirectTarget, Receive, ReceiveChunk
 from spdist.operators.core.parameters import constant_values
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
@@ -32,28 +32,28 @@ from spdist.operators.joins.sides import ROWS, SidePlan
 from spdist.operators.queries.plans import Place, QueryInstance, ReceiveEvents
 from spdist.operators.tables.stores import Index
 
-__all__ = ["QuietJoin", "QuietJoinPlan"]
+__all__ = ["LazyExpiryJoin", "LazyExpiryJoinPlan"]
 
 #: Later than every event: a side whose `latest` it is hands each event over.
 _ALWAYS_LATE = 2**63
 _NEVER = -(2**63)
 
 
-class QuietJoinPlan(JoinPlan):
-    """A query over a join, whose instances have the quiet form where there is one."""
+class LazyExpiryJoinPlan(JoinPlan):
+    """A query over a join, whose instances expire events lazily where they can."""
 
     #: Whether instances may have it.
-    may_be_quiet = True
+    may_be_lazy = True
 
     def instance(self, place: Place) -> QueryInstance:
         """Return a new instance."""
         plain = JoinQuery(self, place)
-        return (_quiet_join(self, place, plain) if self.may_be_quiet else None) or plain
+        return (_lazy_join(self, place, plain) if self.may_be_lazy else None) or plain
 
 
 @dataclass(slots=True)
 class _SideRows:
-    """What a side of a quiet join holds.
+    """What a side of a join with lazy expiry holds.
 
     Parameters
     ----------
@@ -136,10 +136,10 @@ class _SideRows:
         return ordered and due == self.wake_ups() and (not times or times[-1] == latest)
 
 
-def _quiet_join(plan: JoinPlan, place: Place, eager: JoinQuery) -> QuietJoin | None:
-    """Return the quiet form of a join outside of partitions, given the plain one; None where it has none."""
-    target = eager.limit.sink.straight()
-    if target is None or not _is_quiet(plan):
+def _lazy_join(plan: JoinPlan, place: Place, eager: JoinQuery) -> LazyExpiryJoin | None:
+    """Return the lazy form of a join outside of partitions, given the plain one; None where it has none."""
+    target = eager.limit.sink.direct_target()
+    if target is None or not _may_expire_lazily(plan):
         return None
     writers = [_Writer(plan, side) for side in plan.sides]
     held: list[_SideRows | None] = []
@@ -156,7 +156,7 @@ def _quiet_join(plan: JoinPlan, place: Place, eager: JoinQuery) -> QuietJoin | N
         keys = tuple(equality.attribute for equality in writers[1 - side.position].keys)
         if side.kind == "table" and keys:  # without them nobody looks there
             indexes[side.position] = plan.stores[side.source.stream_id].index(keys)
-    return QuietJoin(plan, place, eager, held, indexes, writers, target)
+    return LazyExpiryJoin(plan, place, eager, held, indexes, writers, target)
 
 
 def _fed(plan: JoinPlan, place: Place) -> bool:
@@ -173,7 +173,7 @@ def _held(side: SidePlan, attributes: tuple[int, ...], wanted: int | None) -> _S
     return _SideRows(side.position, attributes, wanted, size, side.call.id == "time")
 
 
-def _is_quiet(plan: JoinPlan) -> bool:
+def _may_expire_lazily(plan: JoinPlan) -> bool:
     """Tell whether an event that leaves shows nothing, and no expression of the query can fail."""
     select = plan.checked.query.select
     if plan.expects_expired or plan.resets or plan.same or plan.rate is not None or plan.checked.partition is not None:
@@ -235,7 +235,7 @@ class _Writer:
         return against.call is None or other is not None
 
     def source(self, held: Sequence[_SideRows | None], index: Index | None, bindings: Bindings) -> list[str]:
-        """Return the functions ``one`` and ``many`` of this side."""
+        """Return the functions ``process`` and ``process_chunk`` of this side."""
         own, other = held[self.own], held[self.other]
         looking = self._looking(other, index, bindings, "{row}") if self.side.triggers else []
         all_looking = self._looking(other, index, bindings, "(ts, {row})") if self.side.triggers else []
@@ -248,21 +248,21 @@ class _Writer:
             *(_taking_off(other) if other and other.timed else []),
         ]
         row = self.row
-        one = [*now, *([line.replace("arrivals", f"((ts, {row}),)") for line in late]), *over, *hold]
-        one += ["out = []", *looking, *_TELL_ONE] if looking else []
+        single = [*now, *([line.replace("arrivals", f"((ts, {row}),)") for line in late]), *over, *hold]
+        single += ["out = []", *looking, *_TELL_ONE] if looking else []
         check = late
         if own and own.timed:
             check = [f"last = latest{self.own}[0]", "for ts, _ in arrivals:", *indent(late[:2]), "    last = ts"]
             check += [f"latest{self.own}[0] = last"]
             check = [line.replace(f"ts < latest{self.own}[0]", "ts < last") for line in check]
-        many = [*now, *check, *over, "out = []"]
-        many += [f"for ts, {row} in arrivals:", *indent(hold or ["pass"])]
-        many += [f"for ts, {row} in arrivals:", *indent(all_looking), *_TELL] if looking else []
+        chunk = [*now, *check, *over, "out = []"]
+        chunk += [f"for ts, {row} in arrivals:", *indent(hold or ["pass"])]
+        chunk += [f"for ts, {row} in arrivals:", *indent(all_looking), *_TELL] if looking else []
         return [
-            f"def one{self.own}(ts, {row}):",
-            *indent(one or ["pass"]),
-            f"def many{self.own}(arrivals):",
-            *indent(many),
+            f"def process{self.own}(ts, {row}):",
+            *indent(single or ["pass"]),
+            f"def process_chunk{self.own}(arrivals):",
+            *indent(chunk),
         ]
 
     def _looking(self, other: _SideRows | None, index: Index | None, bindings: Bindings, form: str) -> list[str]:
@@ -347,14 +347,14 @@ class _ValueReader(StoredReader):
         return self.variable(variable).value
 
 
-#: What hands over the results of a chunk, and those of one event: straight to who watches, where nobody else gets them.
+#: What hands over the results of a chunk, and those of one event: directly to who watches, where nobody else gets them.
 _TELL = ["if out:", "    if observers:", "        shown(out)", "    else:", "        insert(out)"]
 _TELL_ONE = [
     "if out:",
     "    if observers:",
     "        shown([(ts, row) for row in out])",
     "    else:",
-    "        gather(ts, out)",
+    "        insert_rows(ts, out)",
 ]
 
 
@@ -399,8 +399,8 @@ def _dropping(held: _SideRows) -> list[str]:
     return [*lines, "    if len(under) > 1:", "        under.popleft()", "    else:", f"        del rows{p}[key]"]
 
 
-class QuietJoin:
-    """An instance of a join in its quiet form (`spdist.operators.queries.plans.QueryInstance`).
+class LazyExpiryJoin:
+    """An instance of a join that expires events lazily (`spdist.operators.queries.plans.QueryInstance`).
 
     State
     -----
@@ -416,7 +416,7 @@ class QuietJoin:
         held: list[_SideRows | None],
         indexes: list[Index | None],
         writers: list[_Writer],
-        target: Straight,
+        target: DirectTarget,
     ) -> None:
         self.clock = place.clock
         self.eager = eager
@@ -433,25 +433,27 @@ class QuietJoin:
             "off": self.off,
             "observers": plan.observers,
             "shown": self._shown,
-            "insert": target.many,
-            "gather": target.gather,
+            "insert": target.receive_chunk,
+            "insert_rows": target.receive_rows,
         }
         for position, (one, index) in enumerate(zip(held, indexes, strict=True)):
             if one is not None:
                 names |= {f"events{position}": one.events, f"rows{position}": one.rows, f"latest{position}": one.latest}
             if index is not None:
                 names[f"find{position}"] = index.lookup
-        made = build(f"{plan.name} quiet", lines, bindings.names)
+        made = build(f"{plan.name} lazy", lines, bindings.names)
         made.update(names)
         self.event_receivers: Mapping[str, ReceiveEvents] = {}
-        self.receivers: dict[str, tuple[ReceiveOne, ReceiveMany]] = {}
+        self.receivers: dict[str, tuple[Receive, ReceiveChunk]] = {}
         for side in plan.sides:
             if side.kind == "stream":
-                flow = side.entry(Flow(made[f"one{side.position}"], made[f"many{side.position}"]), place.clock)
-                self.receivers[side.source.stream_id] = (flow.one, flow.many)
+                flow = side.entry(
+                    Flow(made[f"process{side.position}"], made[f"process_chunk{side.position}"]), place.clock
+                )
+                self.receivers[side.source.stream_id] = (flow.process, flow.process_chunk)
 
     def _shown(self, arrivals: list[Arrival]) -> None:
-        self.sink.many([(CURRENT, timestamp, row) for timestamp, row in arrivals])
+        self.sink.receive_chunk([(CURRENT, timestamp, row) for timestamp, row in arrivals])
 
     def _slow(self, position: int, arrivals: Sequence[Arrival]) -> None:
         """Let the plain form take over, and give it what came."""
@@ -460,9 +462,9 @@ class QuietJoin:
             self._leave()
         flow = self.eager.inner[position]
         if len(arrivals) == 1:
-            flow.one(*arrivals[0])
+            flow.process(*arrivals[0])
         else:
-            flow.many(arrivals)
+            flow.process_chunk(arrivals)
 
     def _leave(self) -> None:
         self.off.append(True)
