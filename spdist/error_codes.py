@@ -34,7 +34,7 @@ class ErrorCode(StrEnum):
 
 
 class ErrorKind(ErrorCode):
-    """The further codes of `UndefinedNameError`, `DuplicateDefinitionError`, `TransportError` and `ClusterError`."""
+    """The further codes of classes of errors but `PlanningError`."""
 
     UNKNOWN_EXTENSION = (
         "SP0107",
@@ -54,6 +54,10 @@ class ErrorKind(ErrorCode):
         "A running group did not answer a question in time; whether what was asked took effect is unknown.",
         True,
     )
+    QUERY_FAILED = "SP0401", "A running query ended with an error; names the app and the group."
+    CLOCK_JUMP = "SP0402", "An event lies further ahead of the clock of its app than it may."
+    FEEDBACK = "SP0403", "An event goes round in a circle of streams without an end."
+    STATE_TOO_LARGE = "SP0602", "The live state needs more memory than it may have; what is stored is complete."
     NO_WORKERS = "SP0702", "There are not enough workers to place a group.", True
     CONFLICT = (
         "SP0706",

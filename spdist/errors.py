@@ -16,7 +16,6 @@ from spdist.spans import Paint, Span
 
 __all__ = [
     "AppValidationError",
-    "ClockJumpError",
     "ClusterError",
     "ClusterUnreachableError",
     "ConfigError",
@@ -26,7 +25,6 @@ __all__ = [
     "ErrorCode",
     "ErrorKind",
     "EventsLostWarning",
-    "FeedbackError",
     "FencedError",
     "MappingError",
     "NotFoundError",
@@ -35,7 +33,6 @@ __all__ = [
     "OnDemandQueryError",
     "PlanningError",
     "PlanningRule",
-    "QueryFailedError",
     "ScheduleError",
     "ServiceError",
     "SiddhiAppError",
@@ -273,27 +270,10 @@ class PlanningError(SiddhiAppError):
 
 
 class EngineError(SpdistError, RuntimeError):
-    """Spark or the machine it runs on cannot do what was asked (for example: no Java)."""
+    """Spark, the machine it runs on, or a running app cannot do what was asked (for example: no Java)."""
 
     code = "SP0400"
-
-
-class QueryFailedError(EngineError):
-    """A running query ended with an error; names the app and the group."""
-
-    code = "SP0401"
-
-
-class ClockJumpError(SpdistError, ValueError):
-    """An event lies further ahead of the clock of its app than it may."""
-
-    code = "SP0402"
-
-
-class FeedbackError(SpdistError, RuntimeError):
-    """An event goes round in a circle of streams without an end."""
-
-    code = "SP0403"
+    codes = _by_code(ErrorKind.QUERY_FAILED, ErrorKind.CLOCK_JUMP, ErrorKind.FEEDBACK)
 
 
 class TransportError(SpdistError, OSError):
@@ -322,12 +302,7 @@ class StateError(SpdistError, RuntimeError):
     """Stored state is missing, damaged or made by another version."""
 
     code = "SP0600"
-
-
-class StateTooLargeError(StateError):
-    """The live state needs more memory than it may have; what is stored is complete."""
-
-    code = "SP0602"
+    codes = _by_code(ErrorKind.STATE_TOO_LARGE)
 
 
 class FencedError(StateError):
@@ -434,6 +409,8 @@ _FORMER: Mapping[str, type[SpdistError]] = {
     **dict.fromkeys(("UnknownExtensionError", "UndefinedSideError"), UndefinedNameError),
     "DuplicateAnnotationError": DuplicateDefinitionError,
     "UnansweredError": TransportError,
+    **dict.fromkeys(("QueryFailedError", "ClockJumpError", "FeedbackError"), EngineError),
+    "StateTooLargeError": StateError,
     **dict.fromkeys(_WERE_CLASSES, PlanningError),
     **dict.fromkeys(("BusyError", "ConflictError", "NoWorkersError", "PlannerBusyError", "RemoteError"), ClusterError),
 }

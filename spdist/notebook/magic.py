@@ -171,7 +171,7 @@ def _wait(deployment: Any, variable: str) -> None:
 
     Raises
     ------
-    QueryFailedError
+    EngineError
         A group has failed; says why.
     DeploymentTimeoutError
         It does not run after ten minutes; says what each group is doing.

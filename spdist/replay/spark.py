@@ -33,7 +33,7 @@ from spdist.config.sections import (
 )
 from spdist.engine.local.recorder import error_of, silenced
 from spdist.engine.spark.session import SparkHost
-from spdist.errors import QueryFailedError
+from spdist.errors import EngineError, ErrorKind
 from spdist.replay.files import CaseLine, CaseResult, result_of
 from spdist.replay.prepared import Answers, PreparedCase, prepare
 from spdist.replay.work import CasePlace, Topics, Work, make_work
@@ -209,7 +209,9 @@ class _Company:
     """
 
     def __init__(self, name: str, cases: Mapping[int, PreparedCase], options: SparkOptions) -> None:
-        self.error: Exception = QueryFailedError("the query ended without a result of this case")
+        self.error: Exception = EngineError(
+            "the query ended without a result of this case", code=ErrorKind.QUERY_FAILED
+        )
         self.results: dict[int, dict[str, Any]] = {}
         self.work: list[Work] = []
         self._name = name

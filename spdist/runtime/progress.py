@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from spdist.errors import QueryFailedError, SpdistError, error_codes
+from spdist.engine.spark.carried import carried_error
+from spdist.errors import EngineError, ErrorKind, SpdistError
 
 __all__ = ["counted", "counters_of", "first_line", "is_away", "is_full", "reason_of", "rejected_of"]
 
@@ -33,8 +34,6 @@ def rejected_of(counters: Any, streams: Sequence[str]) -> dict[str, int]:
     return {stream: counters[rejected_column(number)] for number, stream in enumerate(streams)}
 
 
-#: The last line of a Python traceback inside Spark's message, where the error is ours.
-_OURS = re.compile(r"^spdist\.errors\.(\w+): (.*?)(?=^\s*(?:at |SQLSTATE|$)|\Z)", re.MULTILINE | re.DOTALL)
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): ")
 
 
@@ -65,20 +64,16 @@ def reason_of(error: BaseException, name: str) -> SpdistError:
     """Return the cause behind an error of group instance `name`, free of Spark's wrapping.
 
     An error that was raised in a Python process of Spark arrives as text; where it was one of ours it becomes that
-    again.
+    again, by what the text carries (`spdist.engine.spark.carried`).
     """
     if isinstance(error, SpdistError):
         return error
     text = str(error)
-    found = list(_OURS.finditer(text))
-    if found:
-        kinds = {kind.__name__: kind for kind in error_codes().values()}
-        kind = kinds.get(found[-1][1], QueryFailedError)
-        message, _, hint = found[-1][2].strip().partition("\nHint: ")
-        return kind(message, hint=hint or None)
+    if (carried := carried_error(text)) is not None:
+        return carried
     # Of a Python traceback the last line says what happened; of anything else the first.
     told = next((line for line in reversed(text.splitlines()) if _RAISED.match(line)), first_line(error))
-    return QueryFailedError(f"group {name} failed: {told}")
+    return EngineError(f"group {name} failed: {told}", code=ErrorKind.QUERY_FAILED)
 
 
 def first_line(error: BaseException) -> str:

@@ -21,11 +21,11 @@ from spdist.cluster.worker import Worker
 from spdist.errors import (
     ClusterError,
     DeploymentTimeoutError,
+    EngineError,
     ErrorKind,
     NotFoundError,
     NotLeaderError,
     PlanningError,
-    QueryFailedError,
     SiddhiAppError,
     SiddhiSyntaxError,
     Span,
@@ -336,7 +336,7 @@ def test_the_life_of_a_deployment(manager: Manager, spark: FakeSpark) -> None:
 
 def test_waiting_for_an_app_that_fails_tells_why_at_once(manager: Manager, spark: FakeSpark) -> None:
     spark.problem = SpdistError("no room for state")
-    with connect(manager.url) as client, pytest.raises(QueryFailedError, match="no room for state"):
+    with connect(manager.url) as client, pytest.raises(EngineError, match="no room for state"):
         client.deploy(APP).wait(timeout_s=60)
 
 

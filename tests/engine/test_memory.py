@@ -7,7 +7,8 @@ import os
 import pytest
 
 from spdist.engine.shards.memory import check_memory, resident_bytes
-from spdist.errors import StateTooLargeError
+from spdist.errors import ErrorKind, StateError
+from tests.error_codes import coded
 
 
 def test_what_is_within_its_bound_goes_on() -> None:
@@ -31,6 +32,8 @@ def test_a_process_that_was_forked_is_measured_itself() -> None:
 
 
 def test_what_is_beyond_its_bound_says_what_to_do() -> None:
-    with pytest.raises(StateTooLargeError, match="App-1 occupies 3,072 MiB, more than the 2,048 MiB") as raised:
+    with pytest.raises(
+        StateError, match="App-1 occupies 3,072 MiB, more than the 2,048 MiB", check=coded(ErrorKind.STATE_TOO_LARGE)
+    ) as raised:
         check_memory("App-1", 3 << 30, 2 << 30)
     assert "spark.maxStateMemory" in (raised.value.hint or "")

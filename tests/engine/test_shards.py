@@ -11,12 +11,13 @@ from spdist.engine.island.island import Island
 from spdist.engine.shards.shard import SnapshotPolicy
 from spdist.engine.shards.shards import HostedShards, Router, ShardSettings, lowest_positions
 from spdist.engine.shards.state import Positions, StateStore
-from spdist.errors import FencedError, QueryFailedError
+from spdist.errors import EngineError, ErrorKind, FencedError
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import Record
 from spdist.transports.events import Events
 from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import SCHEMA, assignment, heard, island
+from tests.error_codes import coded
 
 #: The first two instances read a topic together, the third has its own.
 READS = {"One": ("T.A", "One.B"), "Two": ("T.A",), "Three": ("Three.A",)}
@@ -174,5 +175,9 @@ def test_an_error_names_the_shard(tmp_path: Path) -> None:
     def broken(_: ShardSettings) -> Island:
         raise ZeroDivisionError("by nothing")
 
-    with pytest.raises(QueryFailedError, match=r"^Three \(shard 2 of 3\): ZeroDivisionError: by nothing"):
+    with pytest.raises(
+        EngineError,
+        match=r"^Three \(shard 2 of 3\): ZeroDivisionError: by nothing",
+        check=coded(ErrorKind.QUERY_FAILED),
+    ):
         HostedShards({0: split}, broken).process(0, [], heard({"Three.A": {0: 0}}))

@@ -45,7 +45,7 @@ ROOMS = ("engine/", "mapping/", "connectors/", "transports/")
 ASKED = {
     *(f"engine/{one}" for one in ("island/cuts", "shards/memory", "shards/owning", "shards/places")),
     *(f"engine/local/{one}" for one in ("app", "elements", "home", "idle", "rows")),
-    *(f"engine/spark/{one}" for one in ("query", "standing", "stopping")),
+    *(f"engine/spark/{one}" for one in ("carried", "query", "standing", "stopping")),
     *("engine/island/publish", "transports/log", "transports/rejects", "transports/whole_files"),
 }
 

@@ -19,7 +19,7 @@ from spdist.engine.shards.shard import Shard, SnapshotPolicy
 from spdist.engine.shards.shards import HostedShards, ReadBatch, Router, ShardSettings, island_maker, lowest_positions
 from spdist.engine.shards.state import Positions, StateStore
 from spdist.engine.spark.tasks import Arrivals
-from spdist.errors import FencedError, QueryFailedError
+from spdist.errors import EngineError, FencedError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
@@ -176,7 +176,7 @@ def ran(shards: int, events: list[Any], directory: Path, draw: random.Random, ki
                         process.sending.fates = FATES_OF_SENDING if attempt < kills else (None,)
                     try:
                         here.run(number, known, interrupted(own, fate, overtake))
-                    except (ConnectionError, QueryFailedError):  # the other one's bears its shard's name
+                    except (ConnectionError, EngineError):  # the other one's bears its shard's name
                         for process in host:
                             process.sending.fates = (None,)
                         draw.choice(host).run(number, known, own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,17 @@ import pytest
 
 from spdist.engine.local.app import run
 from spdist.engine.shards.state import StateStore
+from spdist.engine.spark.carried import carrying_errors
 from spdist.engine.spark.session import SparkHost
-from spdist.errors import EngineError, FencedError, QueryFailedError, SiddhiSyntaxError, StateTooLargeError
+from spdist.errors import (
+    EngineError,
+    ErrorKind,
+    FencedError,
+    SiddhiSyntaxError,
+    SpdistError,
+    StateError,
+    TransportError,
+)
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan
@@ -305,18 +315,42 @@ def test_a_group_that_never_started_can_be_stopped_and_killed(tmp_path: Path) ->
     assert not (tmp_path / "the states").exists()
 
 
-def test_the_reason_behind_sparks_exception_is_found() -> None:
-    text = (
-        "[STREAM_FAILED] Query [id = 1] terminated: org.apache.spark.api.python.PythonException: Traceback:\n"
-        '  File "worker.py", line 1, in main\n'
-        "spdist.errors.FencedError: the state in /x belongs to b now, not to a\n"
-        "Hint: the group runs elsewhere; this copy must stop\n\n"
-        "\tat org.apache.spark.api.python.BasePythonRunner.read(PythonRunner.scala:1)"
+@pytest.mark.parametrize(
+    "error",
+    [
+        FencedError("the state in /x belongs to b now, not to a", hint="the group runs elsewhere; this copy must stop"),
+        StateError("it is too large:\nby a lot", code=ErrorKind.STATE_TOO_LARGE),
+        TransportError("no answer", code=ErrorKind.UNANSWERED),
+    ],
+)
+def test_the_reason_behind_sparks_exception_is_found(error: SpdistError) -> None:
+    reason = reason_of(RuntimeError(_told_by_spark(_raised(error))), "App-g-1")
+    assert (type(reason), reason.code, reason.message) == (type(error), error.code, error.message)
+    assert (reason.hint, reason.retryable) == (error.hint, error.retryable)
+
+
+def test_an_error_that_spark_cut_off_is_told_in_a_line() -> None:
+    text = _told_by_spark(_raised(FencedError("it belongs to b now")))
+    reason = reason_of(RuntimeError(text[: text.index('"hint"')]), "App-g-1")
+    assert (type(reason), reason.code) == (EngineError, ErrorKind.QUERY_FAILED)
+    assert "FencedError: it belongs to b now" in reason.message
+
+
+def _raised(error: SpdistError) -> str:
+    """Return the traceback of a process in which an error passed two borders."""
+    try:
+        with carrying_errors(), carrying_errors():
+            raise error
+    except SpdistError:
+        return traceback.format_exc()
+
+
+def _told_by_spark(trace: str) -> str:
+    """Return what Spark tells of a query that ended with a traceback."""
+    return (
+        "[STREAM_FAILED] Query [id = 1] terminated: org.apache.spark.api.python.PythonException: "
+        f"{trace}\n\tat org.apache.spark.api.python.BasePythonRunner.read(PythonRunner.scala:1)"
     )
-    reason = reason_of(RuntimeError(text), "App-g-1")
-    assert isinstance(reason, FencedError)
-    assert reason.message == "the state in /x belongs to b now, not to a"
-    assert reason.hint == "the group runs elsewhere; this copy must stop"
 
 
 @pytest.mark.parametrize(
@@ -332,7 +366,7 @@ def test_the_reason_behind_sparks_exception_is_found() -> None:
 )
 def test_a_foreign_error_is_told_in_a_line(text: str, told: str) -> None:
     reason = reason_of(RuntimeError(text), "App-g-1")
-    assert isinstance(reason, QueryFailedError)
+    assert (type(reason), reason.code) == (EngineError, ErrorKind.QUERY_FAILED)
     assert reason.message.startswith("group App-g-1 failed: ")
     assert told in reason.message
 
@@ -352,7 +386,8 @@ def test_a_group_whose_state_grows_too_large_fails_and_leaves_the_others_alone(
         eventually(lambda: group.status().state == "FAILED", "it fails", 60)
     finally:
         host.config = settings_in(host.state_location.parent)
-    assert isinstance(group.error, StateTooLargeError)
+    assert isinstance(group.error, StateError)
+    assert group.error.code == ErrorKind.STATE_TOO_LARGE
     Feed(log, "Beside.S", INPUT).send(events(10))
     eventually(lambda: processed(beside, events(10)[-1][0]), "the other goes on", 60)
     assert beside[0].status().memory_bytes > 1 << 20

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spdist.cluster.clients import requests
 from spdist.cluster.clients.calling import LeaderClient
 from spdist.cluster.clients.overview import AppStatus
-from spdist.errors import DeploymentTimeoutError, QueryFailedError, SpdistError
+from spdist.errors import DeploymentTimeoutError, EngineError, ErrorKind, SpdistError
 from spdist.line import Line
 from spdist.look import Shown, headline_html, note_html
 
@@ -132,7 +132,7 @@ class Deployment(Shown):
 
         Raises
         ------
-        QueryFailedError
+        EngineError
             A group has failed twice in a row, or for good, while another state is waited for; says why.
         DeploymentTimeoutError
             Not in time; says what each group was doing.
@@ -298,7 +298,7 @@ def reached(status: AppStatus, state: str, timeout_s: float, *, over: bool) -> b
     failed = [g for g in status.groups if g.state == "FAILED" or g.failures > 1]
     if status.state == "FAILED" or failed:
         reasons = "; ".join(f"{g.name}: {g.reason}" for g in failed) or status.reason
-        raise QueryFailedError(f"app {status.name} has failed: {reasons}")
+        raise EngineError(f"app {status.name} has failed: {reasons}", code=ErrorKind.QUERY_FAILED)
     if over:
         raise DeploymentTimeoutError(
             f"app {status.name} is {status.state}, not {state}, after {timeout_s:g} s:\n{status}", hint=_to_do(status)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from spdist.cluster.managers.slots import CallerSlots
-from spdist.errors import NotFoundError, OnDemandQueryError, QueryFailedError, SpdistError
+from spdist.errors import EngineError, ErrorKind, NotFoundError, OnDemandQueryError, SpdistError
 
 if TYPE_CHECKING:
     from spdist.planning.topology import Topology
@@ -127,7 +127,7 @@ class Questions:
             Too many others are being asked.
         OnDemandQueryError
             The query means nothing in the app.
-        QueryFailedError
+        EngineError
             It failed while it ran.
         TransportError
             The instance takes no questions, its topics cannot be reached, or there was no answer in time
@@ -160,5 +160,5 @@ class Questions:
 def _failure(instance: str, told: dict[str, Any]) -> SpdistError:
     message = f"{instance}: {told.get('message')}"
     if told.get("category") == "runtime":
-        return QueryFailedError(message)
+        return EngineError(message, code=ErrorKind.QUERY_FAILED)
     return OnDemandQueryError(message, hint=told.get("hint"))

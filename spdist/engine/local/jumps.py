@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from spdist.errors import ClockJumpError
+from spdist.errors import EngineError, ErrorKind
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.core.junction import Junction
@@ -83,10 +83,11 @@ class Jumps:
             self.began = True
             return False
         days, most = (f"{round(ms / _DAY_MS, 2):g}" for ms in (timestamp - self._clock.now, self.limit))
-        error = ClockJumpError(
+        error = EngineError(
             f"the event of time {timestamp} lies {days} days ahead of the app's clock at {self._clock.now}; "
             + (f"in a live app it may be {most} at most" if self._live else f"one may move it by {most} days at most"),
             hint="for longer gaps write, for example: @app:clock(max.jump='5 years')",
+            code=ErrorKind.CLOCK_JUMP,
         )
         self._junctions[stream].failed(arrivals, error)
         return True

@@ -6,7 +6,7 @@ import gc
 
 import psutil
 
-from spdist.errors import StateTooLargeError
+from spdist.errors import ErrorKind, StateError
 
 __all__ = ["check_memory", "collect_rarely", "resident_bytes", "set_aside"]
 
@@ -35,13 +35,14 @@ def check_memory(name: str, resident: int, most: int) -> None:
 
     Raises
     ------
-    StateTooLargeError
+    StateError
         It is more than it may be. The batches so far are stored: the group goes on from there once it may.
     """
     if resident > most:
-        raise StateTooLargeError(
+        raise StateError(
             f"{name} occupies {resident // _MIB:,} MiB, more than the {most // _MIB:,} MiB it may; its state is kept",
             hint="raise spark.maxStateMemory, split the app by key (spark.shards), or shorten its windows",
+            code=ErrorKind.STATE_TOO_LARGE,
         )
 
 

@@ -24,7 +24,7 @@ from spdist.engine.shards.memory import resident_bytes
 from spdist.engine.shards.shard import Shard, SnapshotPolicy
 from spdist.engine.shards.splitting import Splitter
 from spdist.engine.shards.state import Positions, Segment, StateStore
-from spdist.errors import QueryFailedError, SpdistError, error_of
+from spdist.errors import EngineError, ErrorKind, SpdistError, error_of
 from spdist.language.types import Schema
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.sharding import sharding
@@ -383,5 +383,5 @@ def island_maker(
 def _named(error: Exception, name: str) -> SpdistError:
     """Return `error` as an error of ours that names the shard."""
     if not isinstance(error, SpdistError):
-        return QueryFailedError(f"{name}: {type(error).__name__}: {error}")
+        return EngineError(f"{name}: {type(error).__name__}: {error}", code=ErrorKind.QUERY_FAILED)
     return error_of(error.code, f"{name}: {error.message}", span=error.span, hint=error.hint, text=error.text)

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from spdist.engine.shards.columns import RECORD_DDL, arrow_without_pandas, to_batch
 from spdist.engine.shards.state import Positions
+from spdist.engine.spark.carried import carrying_errors
 from spdist.engine.spark.kafka_source import KafkaPlan, Planned, ranges_of
 from spdist.engine.spark.stopping import StopFlag
 from spdist.transports.base import Record
@@ -134,7 +135,8 @@ class LogReader(SimpleDataSourceStreamReader):
 
     def read(self, start: Offsets) -> tuple[Iterator[Any], Offsets]:
         """Return the next batch as Arrow batches and where it ends; nothing and `start` where it is not yet time."""
-        end = None if StopFlag(self.settings.stop_flag).obeyed() else self.plan(start, int(time.time() * 1000))
+        with carrying_errors():
+            end = None if StopFlag(self.settings.stop_flag).obeyed() else self.plan(start, int(time.time() * 1000))
         if end is not None and (end | _NO_TIME) != (start | _NO_TIME):
             self._came = time.monotonic()
         if end is None:
@@ -231,7 +233,8 @@ class _LazyBatches(Iterator[Any]):
         return _LazyBatches(*self._made_from)
 
     def __next__(self) -> Any:
-        return next(self._batches)
+        with carrying_errors():
+            return next(self._batches)
 
 
 class LogDataSource(DataSource):

@@ -35,6 +35,7 @@ from spdist.engine.shards.memory import check_memory, collect_rarely, resident_b
 from spdist.engine.shards.shards import Counters, HostedShards, Router, island_maker
 from spdist.engine.shards.state import Positions, StateStore
 from spdist.engine.spark.appended import not_appended
+from spdist.engine.spark.carried import carrying_errors
 from spdist.engine.spark.kafka_source import KafkaReader
 from spdist.engine.spark.query import QuerySettings
 from spdist.engine.spark.source import control_record, is_control, is_range, read_control, read_range, read_rejected
@@ -314,14 +315,20 @@ def _kept(settings: QuerySettings) -> _Kept:
 def run_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
     """Run one batch of all shards in a task: records to segments, state and topics; yield the counters."""
     arrow_without_pandas()
-    kept = _kept(settings)
-    arrivals = kept.arrivals()
-    yield from _run(kept, 0, arrivals, prefetched(kept.router.route(arrivals.records(batches))))
+    with carrying_errors():
+        kept = _kept(settings)
+        arrivals = kept.arrivals()
+        yield from _run(kept, 0, arrivals, prefetched(kept.router.route(arrivals.records(batches))))
 
 
 def route_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
     """Yield each record once for each shard that reads it, with the partition where that is; then control for all."""
     arrow_without_pandas()
+    with carrying_errors():
+        yield from _routed(settings, batches)
+
+
+def _routed(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
     kept, partitions = _kept(settings), settings.partitions
     arrivals, before = kept.arrivals(), kept.rejected()
 
@@ -339,6 +346,11 @@ def route_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any
 def run_routed_batch(settings: QuerySettings, partition: int, batches: Iterator[Any]) -> Iterator[Any]:
     """Run one batch of the shards of one partition in a task."""
     arrow_without_pandas()
+    with carrying_errors():
+        yield from _run_routed(settings, partition, batches)
+
+
+def _run_routed(settings: QuerySettings, partition: int, batches: Iterator[Any]) -> Iterator[Any]:
     kept = _kept(settings)
     arrivals = Arrivals()
     routed: list[tuple[int, Record]] = []

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from spdist.errors import FeedbackError
+from spdist.errors import EngineError, ErrorKind
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival, Row
 from spdist.operators.core.junction import Junction
@@ -131,10 +131,11 @@ class CircularJunction(Junction):
         """Pass on that all is stopped; what went round first is given up."""
         if self._rounds.level > 1:
             raise
-        error = FeedbackError(
+        error = EngineError(
             f"an event of stream '{self.id}' goes round {self._rounds.why}: "
             "queries put what they read back into what they read",
             hint="add a filter that ends it, or insert into another stream",
+            code=ErrorKind.FEEDBACK,
         )
         self.failed(arrivals, error)
 

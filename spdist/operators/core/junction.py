@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from spdist.errors import ClockJumpError, FeedbackError, SpdistError
+from spdist.errors import ErrorKind, SpdistError
 from spdist.mapping.bounds import shown
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.core.faults import error_text
@@ -167,13 +167,14 @@ class Failures:
         """Count a failure; the first one is logged with its traceback, later ones briefly."""
         self.count += len(events)
         self.latest = f"{where}: {type(error).__name__}: {error}"
-        is_refused = isinstance(error, ClockJumpError)
+        code = error.code if isinstance(error, SpdistError) else None
+        is_refused = code == ErrorKind.CLOCK_JUMP
         self.refused += len(events) if is_refused else 0
         told = self.refusals if is_refused else self.reasons
         if len(told) < _KEPT:
             why = error.message if isinstance(error, SpdistError) else f"{type(error).__name__}: {error}"
             told.append(f"{where}, {shown(events[0])}: {why}")
-        if isinstance(error, ClockJumpError | FeedbackError):
+        if code in (ErrorKind.CLOCK_JUMP, ErrorKind.FEEDBACK):
             tell = log.warning if self.count == len(events) else log.info
             tell("dropping %d event(s) of %s: %s", len(events), where, error)
             return
