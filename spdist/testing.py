@@ -25,9 +25,9 @@ from typing import Any, Self
 from spdist.engine.local.app import LocalApp
 from spdist.engine.local.external_stores import external_stores
 from spdist.engine.replay.causes import BUDGET, explain
+from spdist.engine.replay.equality import same_values
 from spdist.engine.replay.evidence import Evidence
 from spdist.engine.replay.input_log import InputLog, InputRecorder
-from spdist.engine.replay.same import same_values
 from spdist.engine.replay.stepping import Moment, Stepper
 from spdist.errors import NotFoundError, SiddhiTypeError, StateError
 from spdist.extension import catalog

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spdist.engine.spark.standing import why_standing
+from spdist.engine.spark.stalls import why_standing
 from spdist.engine.spark.stopping import StopFlag
 from spdist.errors import EngineError, SpdistError
 from spdist.planning.topology import Assignment

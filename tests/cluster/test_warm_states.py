@@ -11,8 +11,8 @@ from spdist.cluster.leader.instances import Instance
 from spdist.cluster.servers.own_leader import OwnApp
 from spdist.cluster.servers.views import StateSeen, own_app_view
 from spdist.cluster.servers.warm_states import WarmStates, state_seen
-from spdist.engine.shards.following import Followed
 from spdist.engine.shards.state import StateStore
+from spdist.engine.shards.state_follower import Followed
 from spdist.planning.topology import Assignment
 from tests.cluster.test_server_node import server_config
 from tests.engine.test_state import fill

@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spdist.engine.local.app import LocalApp
+from spdist.engine.replay.equality import same_values
 from spdist.engine.replay.evidence import Cause
-from spdist.engine.replay.same import same_values
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse

@@ -12,7 +12,7 @@ import pytest
 from spdist.config.sections import ScriptSettings
 from spdist.engine.local.app import LocalApp
 from spdist.engine.spark.session import SparkHost
-from spdist.engine.spark.standing import StandingWatch, why_standing
+from spdist.engine.spark.stalls import StandingWatch, why_standing
 from spdist.extension import allow_scripts, catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse

@@ -12,7 +12,7 @@ from spdist.config import Config
 from spdist.planning.topology import Assignment
 
 if TYPE_CHECKING:
-    from spdist.engine.shards.following import Followed, StateFollower
+    from spdist.engine.shards.state_follower import Followed, StateFollower
 
 __all__ = ["WarmStates", "state_seen"]
 
@@ -29,7 +29,7 @@ class WarmStates:
 
     State
     -----
-    A few numbers for each app; see `spdist.engine.shards.following.StateFollower`.
+    A few numbers for each app; see `spdist.engine.shards.state_follower.StateFollower`.
     """
 
     def __init__(self, config: Config) -> None:
@@ -40,8 +40,8 @@ class WarmStates:
     def follow(self, assignments: Sequence[Assignment], copies: Path) -> None:
         """Read what has appeared; `copies` is a directory for what is read from a bucket. May take long."""
         from spdist.engine.shards.copies import Copies
-        from spdist.engine.shards.following import StateFollower
         from spdist.engine.shards.places import place_of
+        from spdist.engine.shards.state_follower import StateFollower
 
         if self._follower is None or self._follower[0] != copies:
             place = place_of(self._config.state_persistence.location)

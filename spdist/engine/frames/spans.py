@@ -1,7 +1,7 @@
 """When events are, as far as an app's clock needs to know: values only.
 
 All shards of an app have one clock. A shard sees the events of its keys alone, so it is told when those of the others
-are: from when to when, and where in between there is a gap that no event may cross (`spdist.engine.local.jumps`).
+are: from when to when, and where in between there is a gap that no event may cross (`spdist.engine.local.clock_jumps`).
 """
 
 from __future__ import annotations

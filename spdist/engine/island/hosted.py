@@ -13,9 +13,9 @@ from spdist.engine.island.island import Island
 from spdist.engine.island.runs import Around
 from spdist.engine.island.scripted import ScriptedIsland
 from spdist.engine.local.app import LocalApp
+from spdist.engine.local.clock_jumps import Jumps
 from spdist.engine.local.external_stores import external_stores
 from spdist.engine.local.home import BEFORE_ALL_TIME
-from spdist.engine.local.jumps import Jumps
 from spdist.engine.local.recorder import answer_of, error_of
 from spdist.engine.programs.programmed import Programmed
 from spdist.errors import MappingError
@@ -106,7 +106,7 @@ class HostedApp(LocalApp):
     stores : OutsideStores, optional
         Makes what has ``@Store``.
     live : bool
-        Whether its clock is the one on the wall; see `spdist.engine.local.jumps.Jumps`.
+        Whether its clock is the one on the wall; see `spdist.engine.local.clock_jumps.Jumps`.
     keeps_events : bool
         Whether each `Delivery` of its sinks holds the events that it was made of.
 

@@ -262,7 +262,7 @@ def within_reach(
     """Return events of a channel; none of them is due further ahead than one event may move the clock.
 
     What lies too far ahead is due without delay and keeps its timestamp, by which the app refuses it
-    (`spdist.engine.local.jumps`). It does not depend on how batches are cut.
+    (`spdist.engine.local.clock_jumps`). It does not depend on how batches are cut.
 
     Parameters
     ----------

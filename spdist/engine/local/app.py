@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from spdist.engine.local.carrying import carry_over, read_state, write_state
+from spdist.engine.local.clock_jumps import Jumps
 from spdist.engine.local.contents import Inside
 from spdist.engine.local.elements import AppElements
 from spdist.engine.local.endpoints import Endpoints
 from spdist.engine.local.external_stores import external_stores
 from spdist.engine.local.home import BEFORE_ALL_TIME, Home
-from spdist.engine.local.jumps import Jumps
 from spdist.engine.local.make_stores import catalog_of, make_stores, parts_of
-from spdist.engine.local.parts import AppParts, StatefulPart
 from spdist.engine.local.recorded import Recording, collected, play
 from spdist.engine.local.rows import HoldsRows, count_rows
+from spdist.engine.local.state_transfer import carry_over, read_state, write_state
+from spdist.engine.local.stateful_parts import AppParts, StatefulPart
 from spdist.errors import StateError
 from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spdist.engine.local.home import Home
-from spdist.engine.local.parts import StatefulPart
 from spdist.engine.local.rows import count_rows
+from spdist.engine.local.stateful_parts import StatefulPart
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedApp, CheckedPartition
 from spdist.language.checking.scope import undefined

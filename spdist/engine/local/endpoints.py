@@ -17,8 +17,8 @@ from functools import partial
 from typing import Any
 
 from spdist.engine.local.home import Home
-from spdist.engine.local.parts import StatefulPart
 from spdist.engine.local.sinks import LOG, AppSink, PayloadTarget, map_of, sink_of
+from spdist.engine.local.stateful_parts import StatefulPart
 from spdist.errors import MappingError
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from spdist.engine.local.home import Home
-from spdist.engine.local.parts import StatefulPart
+from spdist.engine.local.stateful_parts import StatefulPart
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.catalog import Catalog

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from spdist.engine.local.elements import AppElements
 from spdist.engine.local.home import Home
-from spdist.engine.programs.lost_events import event_of, lose
+from spdist.engine.programs.failed_events import event_of, lose
 from spdist.engine.programs.operators_called import CalledOperators
 from spdist.engine.programs.state import (
     drop_state,

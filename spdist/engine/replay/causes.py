@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spdist.engine.local.app import LocalApp
-from spdist.engine.replay.aims import Aim, came_instead, find_aim
+from spdist.engine.replay.equality import same_values
 from spdist.engine.replay.evidence import Came, Cause, Evidence, Interval, StateBefore
 from spdist.engine.replay.input_log import GivenEvent, InputLog, OnDemandWrite, Step
-from spdist.engine.replay.same import same_values
+from spdist.engine.replay.targets import Aim, came_instead, find_aim
 from spdist.operators.base import Arrival, Row
 from spdist.planning.pictures.graph import QUERY, app_graph
 from spdist.planning.waits import waits

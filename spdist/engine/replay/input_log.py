@@ -13,9 +13,9 @@ from itertools import groupby
 from typing import Any
 
 from spdist.engine.local.app import LocalApp
-from spdist.engine.local.carrying import carry_over
+from spdist.engine.local.state_transfer import carry_over
+from spdist.engine.replay.equality import same_values
 from spdist.engine.replay.evidence import EventPlace
-from spdist.engine.replay.same import same_values
 from spdist.errors import NotFoundError
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp
@@ -114,7 +114,7 @@ class InputLog:
         start = clock = found[0][0] if found else until or 0
         steps: list[Step] = []
         for number, (timestamp, stream, position, row) in enumerate(found):
-            # The app refuses what lies too far ahead, and its clock stays (`spdist.engine.local.jumps`).
+            # The app refuses what lies too far ahead, and its clock stays (`spdist.engine.local.clock_jumps`).
             if not checked.playback or timestamp - clock <= checked.clock.max_jump_ms:
                 clock = timestamp
             steps.append(GivenEvent(stream, timestamp, row, clock, number, position))

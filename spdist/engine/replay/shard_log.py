@@ -17,7 +17,7 @@ from spdist.engine.island.intake import Intake
 from spdist.engine.island.island import ISLAND_FORMAT
 from spdist.engine.island.publish import Publisher
 from spdist.engine.local.app import LocalApp
-from spdist.engine.local.carrying import read_state
+from spdist.engine.local.state_transfer import read_state
 from spdist.engine.replay.evidence import EventPlace
 from spdist.engine.replay.input_log import GivenEvent, InputLog, OnDemandWrite, Step, chunks, detached
 from spdist.engine.shards.state import Segment

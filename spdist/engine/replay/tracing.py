@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from spdist.engine.replay.causes import Budget, BudgetSpent, minimal_causes
 from spdist.engine.replay.columns_log import MessageLog, ResultId
+from spdist.engine.replay.equality import same_values
 from spdist.engine.replay.evidence import Came, Cause, EventPlace, Evidence, StateBefore, shown
 from spdist.engine.replay.input_log import GivenEvent
 from spdist.engine.replay.message_ids import MessageId, sent_events
-from spdist.engine.replay.same import same_values
 from spdist.engine.replay.shard_log import ShardLog
 from spdist.errors import NotFoundError, SpdistError
 from spdist.history import clock_text

@@ -15,7 +15,7 @@ from heapq import merge
 from typing import Any
 
 from spdist.engine.island.island import ISLAND_FORMAT
-from spdist.engine.local.carrying import read_state, write_state
+from spdist.engine.local.state_transfer import read_state, write_state
 from spdist.engine.shards.splitting import shard_of
 from spdist.engine.shards.state import Positions, Segment, StateStore
 from spdist.errors import StateError

@@ -12,7 +12,7 @@ from itertools import chain
 
 from spdist.engine.island.island import Island, Output
 from spdist.engine.island.messages import cut
-from spdist.engine.shards.owning import Ownership
+from spdist.engine.shards.ownership import Ownership
 from spdist.engine.shards.state import Positions, Segment, StateStore, later
 from spdist.errors import FencedError, StateError
 from spdist.operators.tables.stores import Batch

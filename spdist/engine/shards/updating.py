@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from spdist.engine.island.island import ISLAND_FORMAT
-from spdist.engine.local.carrying import carry_over
+from spdist.engine.local.state_transfer import carry_over
 from spdist.engine.shards.rescale import rescale
 from spdist.engine.shards.state import Positions
 from spdist.errors import StateError

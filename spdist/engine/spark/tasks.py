@@ -39,7 +39,7 @@ from spdist.engine.spark.carried import carrying_errors
 from spdist.engine.spark.kafka_source import KafkaReader
 from spdist.engine.spark.query import QuerySettings
 from spdist.engine.spark.source import control_record, is_control, is_range, read_control, read_range, read_rejected
-from spdist.engine.spark.standing import StandingWatch
+from spdist.engine.spark.stalls import StandingWatch
 from spdist.engine.spark.stopping import StopFlag
 from spdist.errors import TransportError
 from spdist.operators.core.faults import error_text

@@ -1,7 +1,7 @@
 """What of a running app keeps its state as a whole, by the ids under which other texts of the app find it.
 
-A state that was carried over from another text (`spdist.engine.local.carrying`) lacks what has changed: that begins
-without state as the first thing that happens when the app goes on.
+A state that was carried over from another text (`spdist.engine.local.state_transfer`) lacks what has changed: that
+begins without state as the first thing that happens when the app goes on.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class AppParts:
         Parameters
         ----------
         state : mapping
-            See `spdist.engine.local.carrying.write_state`.
+            See `spdist.engine.local.state_transfer.write_state`.
         running : bool
             Whether the app runs: then its clock does not go back, and triggers and sinks go on as they are.
         clear : callable

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spdist.engine.replay.equality import same_values
 from spdist.engine.replay.evidence import Came, value_text
 from spdist.engine.replay.input_log import InputLog
-from spdist.engine.replay.same import same_values
 from spdist.errors import NotFoundError, StateError
 from spdist.history import clock_text
 from spdist.language.checking.scope import undefined

@@ -10,9 +10,9 @@ import pytest
 
 from spdist.engine.shards import layout
 from spdist.engine.shards.copies import Copies
-from spdist.engine.shards.following import Followed, StateFollower, wanted_files
 from spdist.engine.shards.places import ObjectPlace, Place, place_of, remove_tree, replace_file
 from spdist.engine.shards.state import StateStore, state_directory
+from spdist.engine.shards.state_follower import Followed, StateFollower, wanted_files
 from spdist.planning.topology import Assignment
 from tests.engine.test_state import fill, segment
 
