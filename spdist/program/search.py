@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checking.scope import Scope
-from spdist.operators.expressions.finding import conjuncts, equalities
+from spdist.operators.expressions.lookup import conjuncts, equalities
 
 __all__ = ["Search", "search_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How what meets a condition is found; as `spdist.operators.expressions.finding` has it.
+    """How what meets a condition is found; as `spdist.operators.expressions.lookup` has it.
 
     Parameters
     ----------

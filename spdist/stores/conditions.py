@@ -1,4 +1,4 @@
-"""Tests of `spdist.operators.expressions.pushing` as SQL: true for at least the rows that the test holds for."""
+"""Tests of `spdist.operators.expressions.pushdown` as SQL: true for at least the rows that the test holds for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, or_
 
-from spdist.operators.expressions.pushing import Compares, Every, IsNull, Some, Test
+from spdist.operators.expressions.pushdown import Compares, Every, IsNull, Some, Test
 from spdist.stores.columns import Columns, storable, value_type
 
 __all__ = ["asked", "parameter", "where"]

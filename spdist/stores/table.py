@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, bindparam, delete, insert, select, update
 
 from spdist.operators.base import Arrival, Row
-from spdist.operators.expressions.pushing import Test
+from spdist.operators.expressions.pushdown import Test
 from spdist.operators.tables.stores import Index
 from spdist.stores.cache import RowCache
 from spdist.stores.columns import Columns, insertion, upsert

@@ -14,7 +14,7 @@ from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.operators import timers
 from spdist.operators.base import Timer, Timers
-from spdist.operators.patterns import rests as pattern_rests
+from spdist.operators.patterns import repeated_absences as pattern_rests
 
 _STREAMS = "define stream S (k string, v int, at long);\ndefine stream B (k string, v int, at long);\n"
 _BEGAN = 1_600_000_000_000

@@ -16,7 +16,7 @@ from spdist.language.parsing.parser import parse, parse_expression
 from spdist.language.types import Schema
 from spdist.operators.base import VirtualClock
 from spdist.operators.core import codec
-from spdist.operators.expressions.finding import FindingPlan
+from spdist.operators.expressions.lookup import FindingPlan
 from spdist.operators.expressions.readers import RowReader
 from spdist.operators.tables.table import Table, make_table
 from spdist.operators.tables.writes import table_writer

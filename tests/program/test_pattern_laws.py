@@ -9,7 +9,7 @@ import pytest
 
 from spdist.operators.base import NOT_NOW
 from spdist.operators.core.junction import StreamPart
-from spdist.operators.patterns.rests import PatternRests
+from spdist.operators.patterns.repeated_absences import PatternRests
 from spdist.program.expressions import NotTyped
 from spdist.program.machine.compiler import interpreted
 from spdist.program.shape import shape_of

@@ -25,7 +25,7 @@ from spdist.engine.programs.state import (
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import ALWAYS, Arrival
 from spdist.operators.core.junction import Receiver, StreamPart
-from spdist.operators.patterns.rests import MOST_PARTIALS
+from spdist.operators.patterns.repeated_absences import MOST_PARTIALS
 from spdist.program.expressions import NotTyped
 from spdist.program.machine.compiler import Compiled, Compiling, compile_after, is_available
 from spdist.program.mixed_shape import mixed_shape_of

@@ -37,7 +37,7 @@ from spdist.operators.base import ALWAYS, Arrival, Row
 from spdist.operators.core.codec import decode, encode
 from spdist.operators.core.handlers import Flow, plan_handlers
 from spdist.operators.core.junction import LoopMaker, Receive, ReceiveChunk
-from spdist.operators.expressions.finding import INDEXABLE
+from spdist.operators.expressions.lookup import INDEXABLE
 from spdist.operators.queries.plans import Place
 from spdist.operators.tables.stores import BucketStore, Index, ShardStore
 

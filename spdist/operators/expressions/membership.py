@@ -12,8 +12,8 @@ from spdist.language import ast
 from spdist.language.checking.scope import Source
 from spdist.language.types import Type
 from spdist.operators.expressions.expression import WRITERS, ExpressionWriter
-from spdist.operators.expressions.finding import StoredReader, ask
-from spdist.operators.expressions.pushing import names_store
+from spdist.operators.expressions.lookup import StoredReader, ask
+from spdist.operators.expressions.pushdown import names_store
 from spdist.operators.tables.stores import Store
 
 __all__ = ["membership"]

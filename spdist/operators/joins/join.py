@@ -21,7 +21,7 @@ from spdist.operators.base import RESET, Arrival, Event, Row, WindowSetting
 from spdist.operators.core.handlers import Flow
 from spdist.operators.core.junction import Receive, ReceiveChunk
 from spdist.operators.expressions.codegen import Bindings, Frame
-from spdist.operators.expressions.finding import Finder, FindingPlan
+from spdist.operators.expressions.lookup import Finder, FindingPlan
 from spdist.operators.joins.sides import ROWS, JoinReader, SidePlan, plan_sides, search
 from spdist.operators.queries.plans import Place, Plan, QueryInstance, ReceiveEvents
 from spdist.operators.selection.aggregates import totals_in

@@ -25,8 +25,8 @@ from spdist.operators.core.junction import DirectTarget, Receive, ReceiveChunk
 from spdist.operators.core.parameters import constant_values
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
-from spdist.operators.expressions.finding import Equality, StoredReader, conjuncts, equalities
-from spdist.operators.expressions.pushing import names_store
+from spdist.operators.expressions.lookup import Equality, StoredReader, conjuncts, equalities
+from spdist.operators.expressions.pushdown import names_store
 from spdist.operators.joins.join import JoinPlan, JoinQuery
 from spdist.operators.joins.sides import ROWS, SidePlan
 from spdist.operators.queries.plans import Place, QueryInstance, ReceiveEvents

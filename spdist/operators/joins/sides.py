@@ -21,7 +21,7 @@ from spdist.operators.core.parameters import attribute_positions, constant_value
 from spdist.operators.core.processors import Processors
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
-from spdist.operators.expressions.finding import Finder, FindingPlan
+from spdist.operators.expressions.lookup import Finder, FindingPlan
 from spdist.operators.tables.stores import Store
 from spdist.operators.windows.store import WindowStore
 

@@ -16,7 +16,7 @@ from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Type
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
-from spdist.operators.expressions.finding import INDEXABLE, conjuncts, never_fail
+from spdist.operators.expressions.lookup import INDEXABLE, conjuncts, never_fail
 from spdist.operators.expressions.readers import ElementReader
 from spdist.operators.patterns.states import ANYTHING, Bound, Condition
 

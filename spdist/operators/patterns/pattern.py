@@ -17,7 +17,7 @@ from spdist.language.checking.scope import Scope, pattern_elements
 from spdist.operators.base import Arrival, Row, Timer, VirtualClock
 from spdist.operators.expressions.expression import unsupported
 from spdist.operators.patterns.conditions import ConditionWriter
-from spdist.operators.patterns.rests import PatternRests
+from spdist.operators.patterns.repeated_absences import PatternRests
 from spdist.operators.patterns.states import Condition, Partial, State
 from spdist.operators.patterns.structure import PatternShape, PatternStates
 

@@ -19,7 +19,7 @@ from spdist.language.types import Schema
 from spdist.operators.base import Row, VirtualClock
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
-from spdist.operators.expressions.finding import Equality, StoredReader, conjuncts, equalities
+from spdist.operators.expressions.lookup import Equality, StoredReader, conjuncts, equalities
 from spdist.operators.expressions.readers import RowReader
 from spdist.operators.tables.table import Table
 

@@ -24,7 +24,7 @@ from spdist.operators.base import Arrival, Event, Row, VirtualClock
 from spdist.operators.core.junction import ObserverFailed
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
-from spdist.operators.expressions.finding import FindingPlan
+from spdist.operators.expressions.lookup import FindingPlan
 from spdist.operators.expressions.readers import InputReader, RowReader
 from spdist.operators.joins.sides import AggregationStore
 from spdist.operators.selection.selector import Selection, SelectorState, Sink

@@ -12,7 +12,7 @@ from spdist.language.checking.checked import CheckedAggregation
 from spdist.language.checking.scope import Source
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival, Row
-from spdist.operators.expressions.pushing import Test
+from spdist.operators.expressions.pushdown import Test
 
 __all__ = [
     "Batch",

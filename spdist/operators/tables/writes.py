@@ -18,7 +18,7 @@ from spdist.language.types import Schema
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.expressions.codegen import Bindings, Frame
 from spdist.operators.expressions.expression import Reader
-from spdist.operators.expressions.finding import Finder, FindingPlan
+from spdist.operators.expressions.lookup import Finder, FindingPlan
 from spdist.operators.expressions.readers import RowReader
 from spdist.operators.tables.changes import TABLE, Changed, ChangeWriter
 from spdist.operators.tables.stores import Store, TableStore, tables_of

@@ -10,7 +10,7 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Type
-from spdist.operators.expressions.finding import INDEXABLE, conjuncts
+from spdist.operators.expressions.lookup import INDEXABLE, conjuncts
 from spdist.operators.patterns.absence import AbsentLogicalState, AbsentState
 from spdist.operators.patterns.groups import CountState, LogicalState
 from spdist.operators.patterns.states import State

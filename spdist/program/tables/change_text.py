@@ -10,7 +10,7 @@ from functools import partial
 from spdist.language import ast
 from spdist.language.checking.changes import change_scope
 from spdist.language.checking.scope import Scope
-from spdist.operators.expressions.pushing import conjuncts
+from spdist.operators.expressions.pushdown import conjuncts
 from spdist.program.expressions import NotTyped, TypedWriter, Value
 from spdist.program.parts import Block, QueryText, Whole, indent, tested
 from spdist.program.tables.member_text import contained

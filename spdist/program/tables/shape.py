@@ -10,7 +10,7 @@ from spdist.language.checking.changes import change_scope
 from spdist.language.checking.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.checking.scope import Scope, Source
 from spdist.language.types import Schema
-from spdist.operators.expressions.pushing import names_store
+from spdist.operators.expressions.pushdown import names_store
 from spdist.operators.tables.table import keyed_attributes
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.search import Search, search_of

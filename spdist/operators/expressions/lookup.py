@@ -3,7 +3,7 @@
 ``on T.id == id and T.price > p`` looks up ``id`` and tests the price of what it finds, where the store has an index on
 ``id``; otherwise each row of the store is tested. Both give the same rows in the same order. A store that looks for
 rows itself, such as a database, is asked for those that may meet the condition
-(`spdist.operators.expressions.pushing`).
+(`spdist.operators.expressions.pushdown`).
 
 Source: io.siddhi.core.util.parser.CollectionExpressionParser, described in our own words.
 """
@@ -22,7 +22,7 @@ from spdist.language.types import Type
 from spdist.operators.base import Arrival, VirtualClock
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter, Reader
-from spdist.operators.expressions.pushing import conjuncts, names_store, never_fail, push
+from spdist.operators.expressions.pushdown import conjuncts, names_store, never_fail, push
 from spdist.operators.tables.stores import Searchable, Store
 
 __all__ = [

@@ -15,7 +15,7 @@ from spdist.language.checking.scope import Scope, Source
 from spdist.language.parsing.parser import parse_expression
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival, VirtualClock
-from spdist.operators.expressions.finding import FindingPlan, equalities
+from spdist.operators.expressions.lookup import FindingPlan, equalities
 from spdist.operators.expressions.readers import RowReader
 from spdist.operators.tables.stores import Index
 
