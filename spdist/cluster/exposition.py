@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from prometheus_client import CollectorRegistry, generate_latest, make_asgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from spdist.cluster.leader.figures import ClusterFigures
+from spdist.cluster.leader.metrics import ClusterFigures
 from spdist.cluster.protocol.messages import GroupPhase, GroupReport
 from spdist.errors import EngineError, TransportError
 from spdist.transports.sockets.listening import Listener

@@ -1,9 +1,9 @@
 """A manager: the shell around `ManagerState` that listens, takes part in the election, and uses the database.
 
 A manager process never imports pyspark. Six threads: the state loop (`spdist.cluster.managers.state_loop`), its writer,
-the election (`spdist.cluster.elections.candidate`), planning ahead (`spdist.cluster.managers.foresight`), the journal
-(`spdist.cluster.coordination.journal`), and the interface (`spdist.cluster.api`), whose handlers call the methods
-below.
+the election (`spdist.cluster.elections.candidate`), planning ahead (`spdist.cluster.managers.standby_plans`), the
+journal (`spdist.cluster.coordination.journal`), and the interface (`spdist.cluster.api`), whose handlers call the
+methods below.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from spdist.cluster.coordination.store import CoordinationStore, ManagerRow, ope
 from spdist.cluster.elections.candidate import Candidate
 from spdist.cluster.elections.election import ElectionTiming, LeaderRow
 from spdist.cluster.exposition import manager_text
-from spdist.cluster.leader.figures import cluster_figures
+from spdist.cluster.leader.metrics import cluster_figures
 from spdist.cluster.leader.placement import allocation_algorithm
 from spdist.cluster.leader.state import ManagerState
 from spdist.cluster.leader.status import deployment_status
 from spdist.cluster.managers import views
 from spdist.cluster.managers.app_service import AppService
-from spdist.cluster.managers.foresight import Foresight
 from spdist.cluster.managers.orders import OrderBook
 from spdist.cluster.managers.planner import Planner, PlannerSettings
 from spdist.cluster.managers.plans import Plans, free_name
 from spdist.cluster.managers.questions import Questions
 from spdist.cluster.managers.revisions import AppRevisions
+from spdist.cluster.managers.standby_plans import Foresight
 from spdist.cluster.managers.state_loop import StateLoop
 from spdist.cluster.managers.streams import StreamAccess
 from spdist.cluster.managers.topics import check_topics, topic_ends

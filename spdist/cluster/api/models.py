@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from spdist.cluster.leader.happenings import JournalEntry
+from spdist.cluster.leader.journal_entries import JournalEntry
 
 __all__ = [
     "FORM",

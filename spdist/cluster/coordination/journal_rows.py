@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, delete, func, insert, select
 
 from spdist.cluster.coordination.database import JOURNAL, Transactions, database_now
-from spdist.cluster.leader.happenings import JournalEntry
+from spdist.cluster.leader.journal_entries import JournalEntry
 from spdist.cluster.protocol.messages import Announce
 
 __all__ = ["Happened", "JournalRows"]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from spdist.cluster.elections.election import Lease
-from spdist.cluster.leader import happenings
+from spdist.cluster.leader import journal_entries
 from spdist.cluster.leader.deployments import Deployments
 from spdist.cluster.leader.instances import Instance, RestartPolicy
 from spdist.cluster.leader.members import Member, Members
@@ -136,7 +136,7 @@ class ManagerState:
         self.members = Members()
         self.placing = Placing(self._algorithm, self.timing, self.min_resource_count, self.deployments, self.members)
         self._roster = Roster(0, None, 0)
-        self._rejections = happenings.Rejections()
+        self._rejections = journal_entries.Rejections()
 
     @property
     def term(self) -> int | None:
@@ -174,7 +174,7 @@ class ManagerState:
         self.deployments.load(event.deployments, until_ms)
         if not self._roster.waits(self._now_ms):  # all have reported that might be running what is stored
             self.deployments.release()
-        return [happenings.elected(self.node_id, event.lease.term, len(event.deployments))]
+        return [journal_entries.elected(self.node_id, event.lease.term, len(event.deployments))]
 
     def _on_lease_renewed(self, event: LeaseRenewed) -> list[Instruction]:
         if self.lease is None:
@@ -195,7 +195,7 @@ class ManagerState:
             return []
         term = self.lease.term
         self._clear()
-        return [happenings.deposed(self.node_id, term, reason)]
+        return [journal_entries.deposed(self.node_id, term, reason)]
 
     # ------------------------------------------------------------------------------------------------------ deployments
     def _save(self, propose: Callable[[], AppVersion | ClusterError], user: str) -> list[Instruction]:
@@ -212,7 +212,7 @@ class ManagerState:
         saved = self.deployments.conclude(event.name, event.version, written=True)
         if saved is None:
             return []
-        return [happenings.changed(saved, before, event.user), *self._reconcile()]
+        return [journal_entries.changed(saved, before, event.user), *self._reconcile()]
 
     def _on_save_failed(self, event: SaveFailed) -> list[Instruction]:
         self.deployments.conclude(event.name, event.version, written=False)
@@ -262,7 +262,7 @@ class ManagerState:
         # Workers that are started together arrive one by one: do not move groups to and fro between the first of them.
         self.placing.wait(self._now_ms + 2 * self.timing.heartbeat_interval_ms)
         self.deployments.retry(self._now_ms, self._restarts, anew=member.report.id)
-        return [happenings.ready(member.report.id)]
+        return [journal_entries.ready(member.report.id)]
 
     def _see_off(self, id: str, why: str = "left") -> list[Instruction]:
         if why == "left":
@@ -273,7 +273,7 @@ class ManagerState:
         for instance in orphans:
             instance.worker, instance.vacated = None, f"worker {id} {why}"
         self.deployments.retry(self._now_ms, self._restarts)
-        return [happenings.gone(id, why, len(orphans)), *self._reconcile()]
+        return [journal_entries.gone(id, why, len(orphans)), *self._reconcile()]
 
     def _on_gone(self, event: WorkerGone) -> list[Instruction]:
         """Remove a worker whose process is gone before the deadline at which it would have stopped by itself."""
@@ -382,5 +382,5 @@ def _later(report: WorkerReport, lease: Lease) -> str:
 
 def _greet(report: WorkerReport, joined: JoinedState, restarted: bool) -> list[Instruction]:
     if restarted:
-        return [happenings.restarted(report.id)]
-    return [] if joined is JoinedState.EXISTS else [happenings.joined(report)]
+        return [journal_entries.restarted(report.id)]
+    return [] if joined is JoinedState.EXISTS else [journal_entries.joined(report)]

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from spdist.cluster.coordination.store import StoredDeployment
-from spdist.cluster.managers.foresight import Foresight
 from spdist.cluster.managers.plans import Plans, plan_text
+from spdist.cluster.managers.standby_plans import Foresight
 from spdist.cluster.protocol.messages import Desired
 from spdist.errors import StoreUnavailableError
 from spdist.planning.topology import Topology
