@@ -16,7 +16,7 @@ from spdist.errors import PlanningError
 from spdist.language.ast import SiddhiApp, find_annotations
 from spdist.language.checking.checker import CheckedApp, check
 from spdist.planning.channels import CREATION, TRANSPORTS
-from spdist.planning.children import Children, stand_in
+from spdist.planning.child_apps import Children, stand_in
 from spdist.planning.elements import DEFAULT_GROUP, Problems, read_elements
 from spdist.planning.faults import check_faults, coming_back
 from spdist.planning.forming import Definitions, Group, form_groups, kept_in_memory, kind_of
