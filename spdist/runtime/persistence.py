@@ -9,7 +9,7 @@ The revisions of an app's groups are one moment where each is taken after those 
 has heard of what another one's revision does not know, and what is still to be heard lies in the topics, from the
 positions of the revision on. That is a consistent cut (Chandy and Lamport 1985) without a marker: the state of a group
 is known at each of its batches. Where they go back in the other order, each passes over what those before it had put
-out after the revision (`spdist.transports.undone`).
+out after the revision (`spdist.transports.retracted`).
 
 What has been published stays published. A group that went back publishes it again under the same ids, and readers drop
 what they have seen. Tables in databases stay as they are.
@@ -44,7 +44,7 @@ from spdist.runtime.revision_files import (
     put_back,
     take,
 )
-from spdist.transports.undone import Undone
+from spdist.transports.retracted import Undone
 
 if TYPE_CHECKING:
     from spdist.stores.revisions import RevisionTable

@@ -35,7 +35,7 @@ from spdist.engine.shards.state import Segment, StateStore, state_directory
 from spdist.errors import FencedError, StateError
 from spdist.planning.topology import Assignment, shard_names
 from spdist.transports.base import Transport
-from spdist.transports.undone import Undone
+from spdist.transports.retracted import Undone
 
 __all__ = ["WentBack", "delete_revision", "is_kept", "is_revision", "millis_of", "put_back", "take"]
 

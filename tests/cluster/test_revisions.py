@@ -23,7 +23,7 @@ from spdist.engine.island.cuts import Cut
 from spdist.errors import ClusterError, ErrorKind, NotFoundError, SpdistError, StateError
 from spdist.runtime.revision_files import WentBack
 from spdist.transports.base import NO_CLOCK, Record
-from spdist.transports.undone import Undone
+from spdist.transports.retracted import Undone
 from tests.cluster.shells import APP, PASSWORD, FakeSpark, manager_config, running_manager, worker_config
 from tests.error_codes import coded
 

@@ -13,7 +13,7 @@ from spdist.engine.spark.source import LogReader, control_record, read_control
 from spdist.engine.spark.tasks import Arrivals
 from spdist.transports.base import Record
 from spdist.transports.kafka.record_batches import FetchedMessages
-from spdist.transports.payloads.outside import is_marked
+from spdist.transports.payloads.external import is_marked
 
 
 class Topics(KafkaReader):

@@ -13,7 +13,7 @@ from spdist.language.types import Schema
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.events import TIMER, Events
-from spdist.transports.payloads.outside import mark
+from spdist.transports.payloads.external import mark
 from spdist.transports.payloads.payload import Payload
 from spdist.transports.routing import key_partition
 from tests.engine.fake_app import SCHEMA, SCHEMAS, FakeApp, assignment, island

@@ -22,7 +22,7 @@ from spdist.mapping.json_columns import FEW, ColumnReader
 from spdist.mapping.mappers import source_mapper
 from spdist.mapping.payload_reader import BatchReader
 from spdist.mapping.rejected import RejectCounter
-from spdist.transports.payloads.outside import ExternalReader, mark
+from spdist.transports.payloads.external import ExternalReader, mark
 from spdist.transports.payloads.payload import Payload
 
 SCHEMA = Schema.of([("s", "string"), ("i", "int")])

@@ -23,7 +23,7 @@ from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, 
 from spdist.transports.base import Record
 from spdist.transports.delivery import Deliveries
 from spdist.transports.events import TIMER, EventList
-from spdist.transports.payloads.outside import mark
+from spdist.transports.payloads.external import mark
 from spdist.transports.payloads.payload import Payload
 from tests.program.interpreted_programs import programs
 

@@ -27,7 +27,7 @@ from spdist.transports.commands import ANSWERS, COMMANDS, SCHEMAS, answers_topic
 from spdist.transports.events import Events
 from spdist.transports.log import LogTransport
 from spdist.transports.payloads.payload import Payload
-from spdist.transports.undone import Undone
+from spdist.transports.retracted import Undone
 
 __all__ = ["App", "Group"]
 

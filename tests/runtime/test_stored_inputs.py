@@ -24,7 +24,7 @@ from spdist.transports.base import Record
 from spdist.transports.commands import COMMANDS, SCHEMAS, commands_topic, text_row
 from spdist.transports.events import Events
 from spdist.transports.feed import Feed
-from spdist.transports.payloads.outside import mark
+from spdist.transports.payloads.external import mark
 from spdist.transports.payloads.payload import Payload
 from tests.runtime.shards_by_hand import HandRun
 

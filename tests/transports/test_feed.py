@@ -12,7 +12,7 @@ from spdist.language.types import Schema
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.log import LogTransport
-from spdist.transports.payloads.outside import mark
+from spdist.transports.payloads.external import mark
 from spdist.transports.payloads.payload import Payload
 from spdist.transports.routing import key_partition
 

@@ -13,7 +13,7 @@ from spdist.services.kafka import KafkaBroker
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.kafka.options import KafkaSettings
 from spdist.transports.kafka.transport import KafkaTransport, kafka_topic
-from spdist.transports.payloads.outside import mark
+from spdist.transports.payloads.external import mark
 from tests.transports.deleting import delete_topic
 from tests.transports.transport_contract import Delete, Factory, Make, ServerContract
 

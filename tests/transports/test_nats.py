@@ -20,7 +20,7 @@ from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.nats import transport as nats_transport
 from spdist.transports.nats.settings import NatsSettings
 from spdist.transports.nats.transport import NatsTransport, stream_name, subject_of
-from spdist.transports.payloads.outside import is_marked, read_marked
+from spdist.transports.payloads.external import is_marked, read_marked
 from tests.transports.deleting import delete_topic
 from tests.transports.transport_contract import Delete, Factory, Make, ServerContract
 

@@ -21,7 +21,7 @@ from spdist.errors import TransportError, TransportUnavailableError
 from spdist.runtime.revision_files import WentBack
 from spdist.services.process import Service
 from spdist.transports.base import NO_CLOCK, Record, Repeats, Transport
-from spdist.transports.undone import UndoneRecords
+from spdist.transports.retracted import UndoneRecords
 
 Factory = Callable[[], Transport]
 #: ``make(number, partition, topic, producer)``: a record of the test's topic.

@@ -19,7 +19,7 @@ from typing import Literal
 from spdist.cluster.protocol.wire import OrderMessage, OutcomeMessage
 from spdist.cluster.protocol.wire_errors import error_body, read_error
 from spdist.errors import SpdistError
-from spdist.transports.undone import Undone
+from spdist.transports.retracted import Undone
 
 __all__ = ["Kind", "OrderBook", "OrderRunner"]
 

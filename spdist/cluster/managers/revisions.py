@@ -21,7 +21,7 @@ from spdist.cluster.protocol.wire import OutcomeMessage
 from spdist.cluster.security.access import CALLER
 from spdist.errors import ClusterError, ErrorKind, NotFoundError, SpdistError
 from spdist.planning.levels import levels
-from spdist.transports.undone import Undone
+from spdist.transports.retracted import Undone
 
 __all__ = ["AppRevisions", "Hosts", "revision_hosts", "revision_name"]
 

@@ -40,7 +40,7 @@ from spdist.cluster.protocol.reports import LONGEST_ERROR, ChangedGroups
 from spdist.config.kinds import is_host
 from spdist.errors import ClusterError
 from spdist.planning.topology import Assignment
-from spdist.transports.undone import Undone
+from spdist.transports.retracted import Undone
 
 __all__ = [
     "MAX_BODY_BYTES",

@@ -11,7 +11,7 @@ from spdist.cluster.protocol.wire import OrderMessage, OutcomeMessage
 from spdist.cluster.workers.group_supervisor import GroupSupervisor
 from spdist.config import Config
 from spdist.transports.base import Transport
-from spdist.transports.undone import Undone
+from spdist.transports.retracted import Undone
 
 if TYPE_CHECKING:
     from spdist.runtime.revision_files import WentBack

@@ -24,9 +24,9 @@ from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record, Repeats
 from spdist.transports.commands import COMMANDS
 from spdist.transports.events import Events
-from spdist.transports.payloads.outside import is_marked
+from spdist.transports.payloads.external import is_marked
 from spdist.transports.payloads.payload import Payload
-from spdist.transports.undone import UndoneRecords
+from spdist.transports.retracted import UndoneRecords
 
 __all__ = ["Intake", "within_reach"]
 

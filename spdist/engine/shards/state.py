@@ -59,7 +59,7 @@ from spdist.errors import FencedError, StateError
 from spdist.operators.core.codec import seal, unseal
 from spdist.transports.base import Record
 from spdist.transports.payloads.payload import arrow_bytes
-from spdist.transports.undone import Undone
+from spdist.transports.retracted import Undone
 
 __all__ = [
     "Positions",

@@ -437,7 +437,7 @@ def _headers(record: Record, id: str) -> dict[str, str]:
     """Return the headers of a record's message; `id` is the same each time that one append tries to publish it.
 
     The server must not drop what a producer puts out again under the same ids: a reader that passes over what it had
-    put out before (`spdist.transports.undone`) has nothing else.
+    put out before (`spdist.transports.retracted`) has nothing else.
     """
     return {
         "Nats-Msg-Id": id,

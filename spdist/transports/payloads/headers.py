@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spdist.transports.base import NO_CLOCK, Record
-from spdist.transports.payloads.outside import mark
+from spdist.transports.payloads.external import mark
 
 __all__ = ["CLOCK", "COUNT", "PRODUCER", "SEQ", "outsiders_record", "read_numbers"]
 

@@ -40,7 +40,7 @@ from spdist.mapping.payload_reader import Failed
 from spdist.mapping.read_rows import ARROW, ReadRows
 from spdist.mapping.rejected import RejectCounter
 from spdist.transports.events import EventList, Events, child
-from spdist.transports.payloads.outside import ExternalReader, is_marked, read_marked
+from spdist.transports.payloads.external import ExternalReader, is_marked, read_marked
 
 __all__ = [
     "MAX_PAYLOAD_BYTES",
@@ -210,7 +210,7 @@ class Payload:
         return pa.record_batch([*columns, *nulls], schema=pa.schema(fields))
 
     def decode_outside(self, values: Sequence[bytes], failed: Failed) -> Events:
-        """Return the events of many payloads of outsiders (`spdist.transports.payloads.outside.mark`), in order.
+        """Return the events of many payloads of outsiders (`spdist.transports.payloads.external.mark`), in order.
 
         Parameters
         ----------

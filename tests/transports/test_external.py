@@ -9,7 +9,7 @@ import pytest
 from spdist.errors import MappingError
 from spdist.language.types import Schema
 from spdist.transports.events import Events, child
-from spdist.transports.payloads.outside import is_marked, mark
+from spdist.transports.payloads.external import is_marked, mark
 from spdist.transports.payloads.payload import Payload
 
 SCHEMA = Schema.of([("name", "string"), ("size", "long")])
