@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spdist.engine.island.hosted import build_island
 from spdist.planning.topology import Assignment
-from spdist.runtime.commanded import commanded
+from spdist.runtime.command_topics import commanded
 from spdist.transports.base import Record
 from spdist.transports.commands import answers_topic, commands_topic
 from spdist.transports.log import LogTransport

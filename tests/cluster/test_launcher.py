@@ -141,7 +141,7 @@ def test_one_that_cannot_be_started_again_ends_the_worker(launched: Launched, ev
 def warmed(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The hosts that were warmed up."""
     hosts: list[object] = []
-    monkeypatch.setattr("spdist.runtime.warming.warm_up", lambda host, _ending: hosts.append(host))
+    monkeypatch.setattr("spdist.runtime.warm_up.warm_up", lambda host, _ending: hosts.append(host))
     monkeypatch.setattr(module, "_WARM_AFTER_S", 0.0)
     return hosts
 
@@ -174,7 +174,7 @@ def test_the_leader_is_told_when_it_is_warm(
     launched: Launched, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_end = threading.Event()
-    monkeypatch.setattr("spdist.runtime.warming.warm_up", lambda *_: may_end.wait(10))
+    monkeypatch.setattr("spdist.runtime.warm_up.warm_up", lambda *_: may_end.wait(10))
     monkeypatch.setattr(module, "_WARM_AFTER_S", 0.0)
     eventually(lambda: launched.launcher.readiness().ready, "it is up")
     launched.host.why = "its JVM ended with signal 9"
@@ -211,7 +211,7 @@ def test_a_spark_that_cannot_be_warmed_up_is_used_as_it_is(
         raise EngineError("no disk")
 
     eventually(lambda: launched.launcher.readiness().ready, "it is up")
-    monkeypatch.setattr("spdist.runtime.warming.warm_up", fail)
+    monkeypatch.setattr("spdist.runtime.warm_up.warm_up", fail)
     launched.host.why = "its JVM ended with signal 9"
     eventually(lambda: launched.launcher.readiness().epoch == 2 and len(warmed) == 2, "it was tried")
     assert launched.launcher.readiness().ready

@@ -10,7 +10,7 @@ import pytest
 
 from spdist.engine.spark.session import SparkHost, java_version
 from spdist.errors import EngineError
-from spdist.runtime.warming import warm_up
+from spdist.runtime.warm_up import warm_up
 from tests.runtime.host_settings import settings_in
 
 

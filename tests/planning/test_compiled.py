@@ -24,7 +24,7 @@ from spdist.planning import compiled
 from spdist.planning.compiled import TEXTS_KEPT, CompiledInstance, checked_text, tree_of
 from spdist.planning.standalone import standalone_assignment
 from spdist.planning.topology import Assignment
-from spdist.runtime.commanded import commanded
+from spdist.runtime.command_topics import commanded
 from spdist.runtime.kafka_inputs import user_sources
 from spdist.runtime.realtime_checkpoints import planned
 from spdist.runtime.sinks import check_sinks

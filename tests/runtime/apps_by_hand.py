@@ -17,7 +17,7 @@ from spdist.engine.spark.tasks import Arrivals
 from spdist.language.types import Schema
 from spdist.planning.levels import levels
 from spdist.planning.topology import Assignment
-from spdist.runtime.commanded import commanded
+from spdist.runtime.command_topics import commanded
 from spdist.runtime.kafka_inputs import KafkaReads, reads_before
 from spdist.runtime.persistence import FileSystemPersistenceStore
 from spdist.runtime.shard_states import InstanceState

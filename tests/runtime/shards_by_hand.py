@@ -21,7 +21,7 @@ from spdist.planning.compiled import CompiledInstance
 from spdist.planning.groups import plan
 from spdist.planning.pictures.graph import app_graph
 from spdist.planning.topology import Assignment, Topology, shard_names
-from spdist.runtime.commanded import commanded
+from spdist.runtime.command_topics import commanded
 from spdist.runtime.stored_inputs import StoredInputs, read_files, stored, stored_inputs
 from spdist.transports.base import Record
 from spdist.transports.delivery import Deliveries, Delivery

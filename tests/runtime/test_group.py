@@ -33,7 +33,7 @@ from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment
 from spdist.runtime.group import GroupRuntime, reason_of
 from spdist.runtime.persistence import FileSystemPersistenceStore
-from spdist.runtime.warming import warm_up
+from spdist.runtime.warm_up import warm_up
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.log import LogTransport
 from tests.runtime.group_processes import workers

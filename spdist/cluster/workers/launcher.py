@@ -141,7 +141,7 @@ class SparkLauncher:
         EngineError
             The worker ends instead.
         """
-        from spdist.runtime.commanded import commanded
+        from spdist.runtime.command_topics import commanded
         from spdist.runtime.realtime import runtime_of
 
         self._used = True
@@ -167,7 +167,7 @@ class SparkLauncher:
         """Have Spark load what groups need, where there are none: of a worker that fails they come here in a hurry."""
         try:
             if not self._closed.wait(_WARM_AFTER_S) and not self._used:
-                from spdist.runtime.warming import warm_up
+                from spdist.runtime.warm_up import warm_up
 
                 host.has_run |= warm_up(host, self._closed)
         except Exception as error:

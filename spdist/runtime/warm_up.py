@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from spdist.runtime.commanded import commanded
+from spdist.runtime.command_topics import commanded
 from spdist.runtime.group import wait_until
 from spdist.runtime.realtime import runtime_of
 from spdist.runtime.standalone import prepare

@@ -15,7 +15,7 @@ from spdist.engine.spark.session import SparkHost
 from spdist.errors import TransportError
 from spdist.language.types import Schema
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
-from spdist.runtime.commanded import commanded
+from spdist.runtime.command_topics import commanded
 from spdist.runtime.group import GroupRuntime
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import ANSWERS, SCHEMAS, ask, text_row
