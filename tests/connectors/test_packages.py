@@ -20,7 +20,7 @@ from spdist.transports.delivery import Delivery
 from spdist.transports.log import LogTransport
 from tests.connectors.foreign import install
 from tests.error_codes import coded
-from tests.runtime.test_feeders import Becomes, Fed, becomes
+from tests.runtime.test_sources import Becomes, Fed, becomes
 
 __all__ = ["becomes"]
 

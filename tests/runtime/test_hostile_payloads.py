@@ -18,7 +18,7 @@ from spdist.connectors.http import source as http_module
 from spdist.services.process import free_port
 from spdist.transports.base import Record
 from spdist.transports.errors import read_errors
-from tests.runtime.test_feeders import FILE, HTTP, Becomes, Fed, becomes, fed
+from tests.runtime.test_sources import FILE, HTTP, Becomes, Fed, becomes, fed
 
 __all__ = ["becomes", "fed"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from spdist.connectors.http.sink import HttpSink
 from spdist.transports.delivery import Delivery
-from tests.runtime.test_feeders import HTTP, Fed, fed
+from tests.runtime.test_sources import HTTP, Fed, fed
 
 __all__ = ["fed"]
 

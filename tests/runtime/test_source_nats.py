@@ -15,7 +15,7 @@ from spdist.connectors.nats.link import NatsLink, NatsMessage, NatsSourceSetting
 from spdist.connectors.nats.source import NatsSource, in_line
 from spdist.errors import TransportError
 from spdist.transports.options import Options
-from tests.runtime.test_feeders import Becomes, Fed, becomes
+from tests.runtime.test_sources import Becomes, Fed, becomes
 from tests.transports.test_nats_link import server
 
 __all__ = ["becomes", "server"]

@@ -14,7 +14,7 @@ from spdist.connectors.http.sink import HttpSink
 from spdist.connectors.sending import SendError
 from spdist.transports.delivery import Delivery
 from spdist.transports.sockets.tls import VERIFY_CLIENT, server_context
-from tests.runtime.test_feeders import Fed, fed
+from tests.runtime.test_sources import Fed, fed
 from tests.transports.certificates import authority, certificate, foreign_client, greeted, old
 from tests.transports.receiver import Receiver
 
