@@ -122,7 +122,7 @@ def test_the_commands_for_a_cluster_with_tls_run_as_they_stand(tmp_path: Path, m
 
 
 def test_every_socket_of_ours_gets_its_tls_in_one_place() -> None:
-    assert "version 1.2 at least wherever a socket is ours" in SECURITY
+    assert "TLS 1.2 is the minimum on all sockets of spdist" in SECURITY
     makers = re.compile(
         r"create_default_context|ssl\.SSLContext\(|create_ssl_context|verify=(True|False)|ssl_(cert|key)file="
     )
