@@ -57,7 +57,7 @@ def drawn_events(random: Random, count: int, start_ms: int, whole: bool = False)
             random.choice(("a", "b", "null", "", "länger als acht Zeichen", "\uffff", "\U0001f600", None)),
             random.choice(("x", "y", None)),
             random.choice((None, 0.0, -0.0, 1.5, -2.25, 1e300, 0.1, 7.0, math.nan)),
-            random.choice((None, 0.5, 0.1, -0.0, -3.0, 16777217.0)),
+            random.choice((None, 0.5, 0.1, -0.0, -3.0, 16777216.0)),
             random.choice((None, 0, 1, -1, 5, 2**31 - 1, -(2**31))),
             random.choice((None, 0, 3, -7, 2**53 + 1, 2**63 - 1, -(2**63))),
             random.choice((None, True, False)),
