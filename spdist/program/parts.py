@@ -14,7 +14,7 @@ from spdist.program.aggregators import TypedForm
 from spdist.program.arrays import Arrays
 from spdist.program.called import Site
 from spdist.program.expressions import TypedWriter, Value
-from spdist.program.shape import Keyed, Query, Shape
+from spdist.program.shape import Keyed, Query, Read, Shape
 from spdist.program.tables.shape import LoopTable, outer_variables
 from spdist.program.text_functions import TextFunction
 
@@ -86,6 +86,11 @@ class Aggregate:
         """Whether its argument is a real."""
         return self.argument in (Type.FLOAT, Type.DOUBLE)
 
+    def filled(self, text: str, group: str, value: str = "", null: str = "") -> str:
+        """Return a statement or an expression of its form, given the group, and the value and its null."""
+        slots = [f"{name}[{group}]" for name in self.slots]
+        return text.format(*slots, v=value, n=null, g=group, a=self.prefix)
+
 
 @dataclass(slots=True)
 class QueryText:
@@ -138,6 +143,17 @@ class QueryText:
         scope = self.read.checked.scope
         named = (one for item in select.items for one in outer_variables(item.expression, scope))
         return sorted({*self.grouped, *map(self.resolved, named)})
+
+    @property
+    def behind(self) -> tuple[ast.Expression, ...]:
+        """The conditions behind its window."""
+        return self.read.behind if isinstance(self.read, Read) else ()
+
+    @property
+    def tested(self) -> set[int]:
+        """The attributes that conditions behind its window name."""
+        named = (node for one in self.behind for node in one.walk() if isinstance(node, ast.Variable))
+        return set(map(self.resolved, named))
 
     @property
     def holds_back(self) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Reference
 from spdist.language.types import Schema, Type
+from spdist.operators.selection.aggregates import aggregates_in
 from spdist.program.expressions import NotTyped
+from spdist.program.functions import CLOCKS
 from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, filters_of, window_of
 
 __all__ = ["Read", "read"]
@@ -34,6 +36,9 @@ class Read:
         Its window.
     events : str
         Which events are put out: ``current``, ``expired`` or ``all``.
+    behind : tuple of Expression
+        Conditions behind the window: an event that does not meet them passes its totals and results by, when it enters
+        and when it leaves.
     """
 
     number: int
@@ -43,6 +48,7 @@ class Read:
     filters: tuple[ast.Expression, ...]
     window: Kept | None
     events: str
+    behind: tuple[ast.Expression, ...] = ()
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -123,8 +129,8 @@ def read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
     source = checked.scope.sources[0]
     if source.kind != "stream":
         raise NotTyped("what is not read from a stream", given.span)
-    filters = filters_of((*given.before, *given.after), given.span)
     window = window_of(given, source.schema, checked.scope)
+    filters = filters_of(given.before if window is not None else (*given.before, *given.after), given.span)
     events = checked.query.output.events or "current"
     if events == "all" and window is None:  # none leaves
         events = "current"
@@ -133,4 +139,22 @@ def read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
         raise NotTyped("'in' of a table within another one", checked.query.span)
     if events != "current" and window is None:
         raise NotTyped(f"'insert {events} events' without a window", checked.query.span)
-    return Read(number, checked, source.stream_id, source.schema, filters, window, events)
+    made = Read(number, checked, source.stream_id, source.schema, filters, window, events)
+    return made if window is None or not given.after else replace(made, behind=_behind(made, window, given))
+
+
+def _behind(made: Read, window: Kept, given: ast.SingleInput) -> tuple[ast.Expression, ...]:
+    """Return the conditions behind a window; raises NotTyped where one may differ between entering and leaving."""
+    conditions = filters_of(given.after, given.span)
+    nodes = [node for one in conditions for node in one.walk()]
+    if any(isinstance(node, ast.FunctionCall) and node.id in (*CLOCKS, "eventTimestamp") for node in nodes):
+        raise NotTyped("the time in a filter behind a window", given.span)
+    if any(isinstance(node, ast.In) for node in nodes):
+        raise NotTyped("'in' of a table in a filter behind a window", given.span)
+    select = made.checked.query.select
+    totals = any(aggregates_in(item.expression) for item in select.items)
+    # They only begin anew where the conditions let the copy of an event pass that says so; it must be one that is held.
+    unknown = isinstance(window, Batched) and (window.unique is not None or window.passes)
+    if totals and (unknown or (isinstance(window, Batched) and made.puts_out_expired and select.group_by)):
+        raise NotTyped("totals behind a filter behind such a window", given.span)
+    return conditions

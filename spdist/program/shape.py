@@ -275,8 +275,6 @@ def _query(checked: CheckedQuery, number: int, tables: Tables) -> Query:
         _selects(checked)
         return joined(checked, given, number, tables.typed)
     assert isinstance(given, ast.SingleInput)
-    if given.after and given.window:
-        raise NotTyped("what is behind a window", query.span)
     _selects(checked)
     return read(checked, given, number)
 

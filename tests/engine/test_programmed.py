@@ -205,6 +205,22 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
             "from a=S<2:> -> every not S[ok] for 1 sec -> b=S select b.sym insert into Out;",
             "a repetition of what a counted element still collects for",
         ),
+        (
+            "from S#window.length(3)[eventTimestamp() > 3L] select sym insert into Out;",
+            "the time in a filter behind a window",
+        ),
+        (
+            "define table T (n int); from S#window.length(3)[(T.n == volume) in T] select sym insert into Out;",
+            "'in' of a table in a filter behind a window",
+        ),
+        (
+            "from S#window.lengthBatch(3, true)[ok] select count() as n insert into Out;",
+            "totals behind a filter behind such a window",
+        ),
+        (
+            "from S#window.lengthBatch(3)[ok] select sym, count() as n group by sym insert all events into Out;",
+            "totals behind a filter behind such a window",
+        ),
         ("from S select sym output snapshot every 3 sec insert into Out;", "a snapshot of results"),
         ("from S select cast(price, 'int') as p insert into Out;", "the function cast()"),
         ("from S select ok and sum(total) > 3 as t insert into Out;", "an aggregator that is asked for some events"),

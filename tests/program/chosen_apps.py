@@ -7,6 +7,8 @@ from tests.program.drawn_apps import STREAM
 __all__ = [
     "ARRANGED",
     "BATCHES",
+    "BEHIND",
+    "BEHIND_KNOWN",
     "CHUNKS",
     "EXTERNAL",
     "HAVING",
@@ -41,6 +43,46 @@ end;
 BATCHES = f"""{STREAM}
 from S#window.lengthBatch(3) select sym, avg(price) as a, distinctCount(kind) as d group by sym insert into Out1;
 from S#window.timeBatch(40) select sym, max(price) as a group by sym insert all events into Out2;
+"""
+#: Filters behind windows: those that events leave one by one, and that release batches.
+BEHIND = f"""{STREAM}
+from S#window.length(3)[price > 0.0] select sym, sum(volume) as v, max(price) as p group by sym
+insert all events into Out1;
+from S[not (kind is null)]#window.time(60)[ok][volume > 0 or kind == 'x'] select kind, count() as n,
+distinctCount(sym) as d, total group by kind insert into Mid;
+from Mid#window.timeLength(900, 2)[n > 1] select kind, sum(total) as t insert expired events into Out2;
+from S#window.delay(40)[not ok] select sym, sum(total) as t group by sym having t > 0L insert into Out3;
+from S#window.lengthBatch(3)[ok] select sym, count() as n, sum(volume) as v group by sym insert into Out4;
+from S#window.lengthBatch(2)[volume > 0] select kind, max(price) as p, distinctCount(sym) as n insert all events
+into Out5;
+from S#window.timeBatch(40)[not ok] select avg(rate) as r, distinctCount(kind) as d insert into Out6;
+from S#window.unique:ever(sym)[volume >= 0] select kind, count() as n, min(price) as p group by kind
+insert all events into Out7;
+from S#window.unique:length(kind, 2)[str:concat(sym, 'x') != 'ax'] select sym, sum(total) as t group by sym
+insert all events into Out8;
+from S#window.unique:time(rate, 300)[ok] select rate, kind, sum(volume) as v group by kind insert all events into Out9;
+from S#window.unique:lengthBatch(sym, 3)[volume > 0] select sym, price order by price insert all events into Out10;
+partition with (kind of S) begin
+from S#window.session(60L, sym)[price < 2.0] select sym, sum(volume) as v group by sym insert all events into Out11;
+from S#window.lengthBatch(3, true)[ok] select total, rate group by rate insert all events into Out12;
+from S#window.batch()[volume > 0] select volume, kind order by volume insert expired events into Out13;
+from S#window.timeBatch(700, true)[not ok] select sym, rate insert all events into Out14;
+from S#window.length(2)[price is null or price > 1.0] select total, count() as n having sum(total) > 0L
+insert all events into Out15;
+end;
+"""
+#: The same by attributes that are never null.
+BEHIND_KNOWN = f"""{STREAM}
+from S#window.sort(3, price, 'desc', total)[ok] select sym, sum(volume) as v group by sym insert all events into Out1;
+from S#window.externalTime(total, 60)[volume > 0][price != 1.5] select sym, max(rate) as r group by sym
+insert all events into Out2;
+from S#window.externalTimeBatch(total, 60)[not ok] select sym, count() as n group by sym insert into Out3;
+from S#window.unique:externalTimeBatch(volume, total, 90)[kind == 'x'] select kind, rate insert all events into Out4;
+partition with (kind of S) begin
+from S#window.externalTimeBatch(total, 40, 7L)[volume >= 0] select kind, max(price) as p, count() as n
+insert all events into Out5;
+from S[volume < 5]#window.sort(2, rate)[total > 1000900L] select rate, total insert expired events into Out6;
+end;
 """
 #: Rate limits by number, of single events, batches and what leaves, with groups and without, in chains and partitions.
 LIMITED = f"""{STREAM}

@@ -85,6 +85,7 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
     events = random.choice(("", "", "all events ", "expired events ")[: 4 if window else 3])
     if shaped and random.random() < 0.5:
         arranged = _arranged(random, _ATTRIBUTES)
+        window += _behind(random, window, events)
         return f"from {stream}{filter}{window} select *{arranged} insert {events}into {target};"
     if shaped:
         items = ["sym", "kind", "price * 2.0 as price", "rate", "volume", "total", "ok"]
@@ -92,6 +93,7 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
             items[2] = f"{random.choice(('sum', 'avg'))}({random.choice(('price', 'rate'))}) as price"
         group = random.choice(("", "", " group by kind", " group by sym, ok"))
         arranged = _arranged(random, _ATTRIBUTES)
+        window += _behind(random, window, events, items, group)
         return f"from {stream}{filter}{window} select {', '.join(items)}{group}{arranged} insert {events}into {target};"
     items = [f"{_aggregate(random)} as a{number}" for number in range(random.randint(0, 3))]
     items += [f"{_value(random)} as v{number}" for number in range(random.randint(0, 2))] or ["sym"]
@@ -101,6 +103,7 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
     having = f" having {random.choice(items).split(' as ')[-1]} is null" if random.random() < 0.2 else ""
     grouped = f" group by {group}" if group else ""
     arranged = _arranged(random, [one.split(" as ")[-1] for one in items])
+    window += _behind(random, window, events, items, group)
     # Each query has attributes of its own, so each writes a stream of its own.
     own = target if keyed else f"{target}{random.randrange(10**6)}"
     behind = f"{grouped}{having}{arranged}"
@@ -137,6 +140,15 @@ def _window(random: Random) -> str:
             f"#window.timeBatch({random.choice((1, 40, 800))}{random.choice(('', ', 7'))}{passes})",
         )
     )
+
+
+def _behind(random: Random, window: str, events: str, items: Sequence[str] = (), group: str = "") -> str:
+    """Return conditions behind a window, where these have a typed form."""
+    totals = any(f"{name}(" in item for item in items for name in (*_AGGREGATORS, "count", "distinctCount"))
+    begins_anew = "true" in window or (events and group)
+    if not window or random.random() < 0.6 or ("Batch" in window and totals and begins_anew):
+        return ""
+    return "".join(f"[{drawn_condition(random)}]" for _ in range(random.choice((1, 1, 2))))
 
 
 def _moved(random: Random, stream: str) -> str:

@@ -26,6 +26,7 @@ from spdist.program.text import written
 from tests.program.aggregation_apps import ADDED, SUMMED, seen, timed_events
 from tests.program.chosen_apps import (
     ARRANGED,
+    BEHIND,
     CHUNKS,
     EXTERNAL,
     HAVING,
@@ -147,7 +148,7 @@ end;
 """
 #: Each has statements that no other one is written with; further apps, and what is left out, the laws have Python run.
 SHAPES = [APP, LEAVING, LATER, SORTED, EXTERNAL, CHUNKS, ABSENT, COUNTED, PAIRS, STATES, HAVING, BACK, FUNCTIONS]
-SHAPES += [PAIRS_OF_MANY, NUMBERED, MEMBERS, UNIQUE]
+SHAPES += [PAIRS_OF_MANY, NUMBERED, MEMBERS, UNIQUE, some_of(BEHIND, 0, 5, 8, 9)]
 SHAPES += [some_of(ARRANGED, 1, 3, 4, 5), some_of(TICKING, 0, 1, 2, 4), some_of(SESSIONS, 0, 1, 4)]
 SHAPES += [some_of(JOINS, 0, 1, 2, 4), some_of(JOINS_OF_ONE, 1), some_of(LOOKED, 0, 2, 3)]
 SHAPES += [some_of(JOINED, 0, 1, 2, 5, 6, 9)]

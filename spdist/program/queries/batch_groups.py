@@ -53,7 +53,7 @@ class BatchGroups(GroupWriter):
         gone = "gone" if self.grouped else self.key
         anew = self.first(gone)
         for _, aggregate in self.found:
-            anew += [self.filled(line, aggregate, gone) for line in aggregate.form.reset]
+            anew += [aggregate.filled(line, gone) for line in aggregate.form.reset]
         if not self.grouped:
             return anew
         prefix, key = self.prefix, self.key

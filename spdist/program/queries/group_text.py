@@ -17,7 +17,7 @@ from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Valu
 from spdist.program.functions import CLOCKS
 from spdist.program.joins.shape import Joined
 from spdist.program.key_text import finds, key_words
-from spdist.program.parts import Aggregate, Event, QueryText, indent
+from spdist.program.parts import Aggregate, Event, QueryText, indent, tested
 from spdist.program.patterns.shape import Matched
 from spdist.program.shape import Batched, Read, Sliding
 
@@ -91,8 +91,12 @@ class GroupWriter:
         found = next((one for node, one in (*self.found, *self.conditions) if node is call), None)
         if found is None:
             return None
-        result, null = (self.filled(text, found, group) for text in (found.form.result, found.form.null))
+        result, null = (found.filled(text, group) for text in (found.form.result, found.form.null))
         return Value(result, null, found.form.type)
+
+    def passes(self, read: Callable[[int], Value], body: list[str]) -> list[str]:
+        """Return what is done with an event where it meets the conditions behind the window; `read` is as there."""
+        return tested(self.query.behind, lambda: self._writer(read, "0"), body) if body else []
 
     # An event that enters.
 
@@ -172,7 +176,7 @@ class GroupWriter:
         if not self.aggregated:
             return leaving
         prefix, lines = self.prefix, [*self.removes(read, timestamp, group), *leaving]
-        empty = [self.filled(aggregate.form.empty, aggregate, "gone") for _, aggregate in self.found]
+        empty = [aggregate.filled(aggregate.form.empty, "gone") for _, aggregate in self.found]
         first = self.first("gone")
         if first:
             lines += [f"if {' and '.join(empty)}:", *indent(first)]
@@ -317,18 +321,12 @@ class GroupWriter:
         statements = form.add if enters else form.remove
         if form.pairs and null:
             text = f"(0 if {null} else {text})"
-        lines = [self.filled(line, aggregate, group, text, null or "False") for line in statements]
+        lines = [aggregate.filled(line, group, text, null or "False") for line in statements]
         if form.skips_null and null:
             lines = [f"if not ({null}):", *indent(lines)]
             if form.on_null:
-                lines += ["else:", *indent([self.filled(line, aggregate, group) for line in form.on_null])]
+                lines += ["else:", *indent([aggregate.filled(line, group) for line in form.on_null])]
         return [*writer.lines, *lines]
-
-    @staticmethod
-    def filled(text: str, aggregate: Aggregate, group: str, value: str = "", null: str = "") -> str:
-        """Return a statement or an expression of an aggregator, given the group, and the value and its null."""
-        slots = [f"{name}[{group}]" for name in aggregate.slots]
-        return text.format(*slots, v=value, n=null, g=group, a=aggregate.prefix)
 
 
 def _declared(

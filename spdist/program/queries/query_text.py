@@ -85,10 +85,13 @@ class QueryWriter:
         leaving = [] if window is None else results.of(self._leaving(), leaves=True)
         if window is not None:
             body += window.enters(self._attribute, self._timestamp, leaving)
-        body += groups.finds(self._attribute)
-        if window is not None:
-            body += window.remembers()
-        body += [*groups.enters(self._event_writer), *results.of(self._entering)]
+        finds = [*groups.finds(self._attribute), *([] if window is None else window.remembers())]
+        changes = [] if window is None else window.changes()
+        if changes:
+            body += [*groups.passes(self._attribute, finds), *changes]
+            finds = []
+        enters = [*finds, *groups.enters(self._event_writer), *results.of(self._entering)]
+        body += groups.passes(self._attribute, enters)
         if window is not None:
             body += window.pushes_out(leaving)
         # What stands before the loop is known when the loop is.

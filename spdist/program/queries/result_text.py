@@ -88,7 +88,7 @@ class ResultWriter:
     def late(self) -> bool:
         """Whether the results of a batch are those of the newest event of each group, and are computed at its end."""
         newest = self._groups.collapses and self._groups.aggregated and not self._select.having
-        return self.wanted and newest and self._read.renews
+        return self.wanted and newest and self._read.renews and not self._query.behind
 
     def hands_over(self, chunk: list[str]) -> list[str]:
         """Return a chunk, given what makes its results, and what hands it over."""

@@ -15,10 +15,12 @@ from typing import Any
 import numpy
 import pyarrow as pa
 
+from spdist.extension import catalog
 from spdist.java.numbers import text_of
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
-from spdist.operators.base import Arrival
+from spdist.operators.base import Arrival, Row, VirtualClock
+from spdist.operators.core.handlers import FilterPlan, Flow
 from spdist.operators.windows.sort import PLACES
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
@@ -180,7 +182,7 @@ def _state(read: Read, lists: _Lists, rest: _Rest) -> Any:
             return held
         return [held, rest.latest, rest.due] if read.timed else _timed(window, held)
     batch, before = list(lists.get("head", ())), list(lists.get("left", ()))
-    # The event that a RESET copies: nobody looks at more than whether there is one.
+    # The event that a RESET copies: of one that has passed nobody looks at more than whether there is one.
     nothing = (None,) * len(read.schema)
     if window.chunked:
         return [before, (_NEVER, nothing) if rest.came else None, 0]
@@ -333,9 +335,25 @@ def _fill(
         if query.grouped:
             running.reserve(f"groups {prefix}", last - first)
         instances = numpy.asarray(instances, numpy.int64)
+        nodes = numpy.arange(first, last)
+        if query.behind:
+            met = numpy.array(_meeting(query, rows), numpy.int64)
+            nodes, instances = nodes[met], instances[met]
+            columns = {place: (values[met], nulls[met]) for place, (values, nulls) in columns.items()}
         groups = _groups(running, query, instances, columns)
-        arrays[f"{prefix}_g"][first:last] = groups
+        arrays[f"{prefix}_g"][nodes] = groups
         list_groups(running, query, groups, instances.tolist())
+
+
+def _meeting(query: QueryText, rows: Sequence[Row]) -> list[int]:
+    """Return the places of the rows that meet the conditions behind a window."""
+    checked, met = query.read.checked, list[Arrival]()
+    plan = FilterPlan(checked.name, query.behind, checked.scope, catalog(False))
+    try:
+        plan.before(Flow(lambda *_: None, met.extend), VirtualClock()).many(list(enumerate(rows)))
+    except Exception as error:
+        raise ValueError("a filter fails on an event that a window holds") from error
+    return [place for place, _ in met]
 
 
 def _load_order(running: Running, query: QueryText, window: Sliding, events: Sequence[Arrival]) -> None:

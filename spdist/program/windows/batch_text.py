@@ -60,7 +60,7 @@ class BatchWriter:
         self._prefix = query.name
         self._nodes = f"nodes {query.name}"
         self._expires = query.read.puts_out_expired
-        query.kept = sorted({*self._wanted(), *self._window.known})
+        query.kept = sorted({*self._wanted(), *self._window.known, *query.tested})
         self._declare()
 
     def _wanted(self) -> list[int]:
@@ -159,17 +159,23 @@ class BatchWriter:
 
     def _closes(self) -> list[str]:
         """Return what lets the batch before leave, and all totals begin anew."""
-        lines: list[str] = []
-        if self._expires:
-            group, prefix = f"{self._prefix}_g[d]", self._prefix
-            leaves = self._groups.removes(self._kept, f"{prefix}_ts[d]", group)
-            shown = self._results.of(Event(self._kept, self._closed_at, "gone"), True)
-            lines = [*self._each("left", [*leaves, *shown]), *self._frees("left")]
-        return [*lines, *self._resets()]
+        if not self._expires:
+            return self._resets()
+        group, prefix = f"{self._prefix}_g[d]", self._prefix
+        leaves = self._groups.removes(self._kept, f"{prefix}_ts[d]", group)
+        shown = self._results.of(Event(self._kept, self._closed_at, "gone"), True)
+        each = self._each("left", self._groups.passes(self._kept, [*leaves, *shown]))
+        return [*each, *self._frees("left"), *self._resets()]
 
     def _resets(self) -> list[str]:
-        """Return what lets all totals begin anew."""
-        return self._groups.resets()
+        """Return what lets all totals begin anew, where the first event of the batch meets the conditions behind it.
+
+        In Siddhi a copy of that event goes through them to the totals.
+        """
+        resets = self._groups.resets()
+        if not (resets and self._query.behind):
+            return resets
+        return [f"d = {self._prefix}_head[{self._key}]", *self._groups.passes(self._kept, resets)]
 
     def _releases(self) -> list[str]:
         """Return what lets the events of the open batch enter; they are those that were released last then."""
@@ -203,7 +209,7 @@ class BatchWriter:
         if self._expires and groups.aggregated:
             group = self._whole.arrays.declare(f"{self._prefix}_g", NUMBER, self._nodes, "-1")
             lines.append(f"{group}[{node}] = {groups.number}")
-        return [*lines, *self._adds(event), *self._results.of(event, False)]
+        return groups.passes(event.read, [*lines, *self._adds(event), *self._results.of(event, False)])
 
     def _adds(self, event: Event) -> list[str]:
         groups = self._groups

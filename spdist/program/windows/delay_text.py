@@ -46,12 +46,13 @@ class DelayWriter(BatchWriter):
         """Return what lets the events go on whose time is over."""
         prefix, key, groups = self._prefix, self._key, self._groups
         event = Event(self._kept, "now", groups.number)
+        enters = [*groups.finds(event.read), *self._adds(event), *self._results.of(event)]
         return [
             f"while {prefix}_head[{key}] >= 0 and {prefix}_ts[{prefix}_head[{key}]] <= now - {self._span}:",
             f"    d = {prefix}_head[{key}]",
             f"    {prefix}_head[{key}] = {prefix}_next[d]",
             f"    {prefix}_head_size[{key}] -= 1",
-            *indent([*groups.finds(event.read), *self._adds(event), *self._results.of(event)]),
+            *indent(groups.passes(event.read, enters)),
             f"    {prefix}_next[d] = {prefix}_free[0]",
             f"    {prefix}_free[0] = d",
         ]

@@ -122,5 +122,5 @@ class PeriodWriter(BatchWriter):
         came = f"{self._prefix}_came[{self._key}]"
         if self._window.passes:
             return [f"if {came} != 0:", *indent([f"{came} = 0", *self._groups.resets()])]
-        resets = self._groups.resets()
+        resets = super()._resets()
         return [f"if {self._prefix}_head[{self._key}] >= 0:", *indent(resets)] if resets else []

@@ -40,7 +40,7 @@ class WindowWriter:
         self._prefix = query.name
         self._nodes = f"nodes {query.name}"
         self._timer = TimerWriter(whole.arrays, query, key, query.operator) if query.read.timed else None
-        query.kept = sorted({*self._wanted(), *window.known})
+        query.kept = sorted({*self._wanted(), *window.known, *query.tested})
 
     def _wanted(self) -> list[int]:
         """Return the attributes that are read of an event behind its entering."""
@@ -77,6 +77,10 @@ class WindowWriter:
             f"{prefix}_head_size[{key}] += 1",
             *self._asks(timestamp),
         ]
+
+    def changes(self) -> list[str]:
+        """Return what lets events leave once the new one's group is known."""
+        return []
 
     def pushes_out(self, leaving: list[str]) -> list[str]:
         """Return what lets an event leave after the new one has entered; for `leaving` see `enters`."""
@@ -158,9 +162,9 @@ class WindowWriter:
 
     def _left(self, leaving: list[str]) -> list[str]:
         """Return what is done for the event of node ``d``, which is in no list any more."""
-        prefix = self._prefix
+        prefix, groups = self._prefix, self._groups
         return [
-            *self._groups.leaves(self.kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", leaving),
+            *groups.passes(self.kept, groups.leaves(self.kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", leaving)),
             f"{prefix}_next[d] = {prefix}_free[0]",
             f"{prefix}_free[0] = d",
         ]

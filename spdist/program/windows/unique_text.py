@@ -158,13 +158,6 @@ class _ListWriter(UniqueWriter):
             f"{keys.node}[{keys.number}], {keys.place}[d] = d, {keys.number}",
         ]
 
-    def remembers(self) -> list[str]:
-        """Return what notes the group of the event that has entered, and lets events leave."""
-        return [*super().remembers(), *self._changes()]
-
-    def _changes(self) -> list[str]:
-        raise NotImplementedError
-
     def _appends(self, node: str) -> list[str]:
         return [f"append({self._links}, {self._key}, {node})", f"{self._prefix}_head_size[{self._key}] += 1"]
 
@@ -175,7 +168,8 @@ class _ListWriter(UniqueWriter):
 class UniqueTimeWriter(_ListWriter):
     """Writes what happens in a window ``unique:time``; see `WindowWriter`."""
 
-    def _changes(self) -> list[str]:
+    def changes(self) -> list[str]:
+        """Return what lets the new event into the list, and others leave, once its group is known."""
         old, prefix = self._old, self._prefix
         return [
             *self._appends("d"),
@@ -222,7 +216,8 @@ class UniqueLengthWriter(_ListWriter):
         """Source of the timestamp of an event that leaves."""
         return "left_at"
 
-    def _changes(self) -> list[str]:
+    def changes(self) -> list[str]:
+        """Return what lets the new event into the list, and others leave, once its group is known."""
         arrays, prefix, key, old = self._whole.arrays, self._prefix, self._key, self._old
         number, passed, torn, count = (
             f"{arrays.declare(f'{prefix}_{name}', NUMBER, self._query.instances)}[{key}]"
@@ -272,10 +267,13 @@ class UniqueLengthWriter(_ListWriter):
         """Return what is done for an event that leaves; its node stays where it is held, or is its key's latest one."""
         prefix, keys, groups = self._prefix, self._keys, self._groups
         counts = f"{prefix}_members[{prefix}_g[d]] += {stays}"
-        return [
-            f"{stays} = 1 if {prefix}_held[d] > 0 or {keys.node}[{keys.place}[d]] == d else 0",
+        goes = [
             *([counts] if groups.grouped and groups.aggregated else []),
             *groups.leaves(self.kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", self._leaving),
+        ]
+        return [
+            f"{stays} = 1 if {prefix}_held[d] > 0 or {keys.node}[{keys.place}[d]] == d else 0",
+            *groups.passes(self.kept, goes),
             f"if {stays} == 0:",
             f"    {prefix}_next[d] = {prefix}_free[0]",
             f"    {prefix}_free[0] = d",
