@@ -206,6 +206,10 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
             "a repetition of what a counted element still collects for",
         ),
         (
+            "from S#window.length(3) select max(eventTimestamp() % 7) as t insert into Out;",
+            "the time of an event in an aggregator",
+        ),
+        (
             "from S#window.length(3)[eventTimestamp() > 3L] select sym insert into Out;",
             "the time in a filter behind a window",
         ),

@@ -41,7 +41,8 @@ end;
 """
 #: Windows that release batches, with what leaves them and without.
 BATCHES = f"""{STREAM}
-from S#window.lengthBatch(3) select sym, avg(price) as a, distinctCount(kind) as d group by sym insert into Out1;
+from S#window.lengthBatch(3) select sym, avg(price) as a, distinctCount(kind) as d, max(eventTimestamp()) as t
+group by sym insert into Out1;
 from S#window.timeBatch(40) select sym, max(price) as a group by sym insert all events into Out2;
 """
 #: Filters behind windows: those that events leave one by one, and that release batches.

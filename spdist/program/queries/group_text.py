@@ -254,6 +254,8 @@ class GroupWriter:
             for node in item.expression.walk():
                 if isinstance(node, ast.FunctionCall) and is_aggregator(node):
                     types = tuple(self._type_of(argument) for argument in node.args)
+                    if self.query.read.leaving and isinstance(self.query.read, Read) and _asks_when(node):
+                        raise NotTyped("the time of an event in an aggregator", node.span)
                     form = self._form(node, types, self.query.read.leaving)
                     found.append((node, self._added(form, f"_a{len(found)}", self.room, types)))
         return found
@@ -350,6 +352,11 @@ def _declared(
             arrays.declare(f"{prefix}_d_first", NUMBER, room, "-1")
         arrays.declare("pair", NUMBER, "3")
     return Aggregate(form, tuple(slots), prefix, argument)
+
+
+def _asks_when(call: ast.FunctionCall) -> bool:
+    """Tell whether an aggregator looks at the time of an event, which is another one when the event leaves."""
+    return any(isinstance(node, ast.FunctionCall) and node.id == "eventTimestamp" for node in call.walk())
 
 
 def _eager(expression: ast.Expression) -> bool:
