@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+from spdist.java.objects import same
 from spdist.operators.base import CURRENT, RESET, Row, VirtualClock
 from spdist.operators.selection.rates import MakeTimer, RateLimit, Result, Ticking
 from spdist.operators.selection.selector import Sink
@@ -137,6 +138,7 @@ class _WindowContent(_Snapshot):
 
     Notes
     -----
+    Values are equal as Java's objects are: what is not a number equals itself, and 0.0 is not -0.0.
     Siddhi fails here where aggregates do not stand one after the other from the second attribute on, or where an
     attribute is null, and loses the event; here it is compared like any other.
     """
@@ -171,7 +173,7 @@ class _WindowContent(_Snapshot):
 
     def _removed(self, values: tuple[Any, ...]) -> bool:
         for position, other in enumerate(self.held):
-            if self._told_apart_by(other[2]) == values:
+            if all(map(same, self._told_apart_by(other[2]), values)):
                 del self.held[position]
                 return True
         return False
