@@ -14,6 +14,7 @@ from spdist.program.aggregators import TypedForm
 from spdist.program.arrays import Arrays
 from spdist.program.called import Site
 from spdist.program.expressions import TypedWriter, Value
+from spdist.program.joins.shape import Joined
 from spdist.program.shape import Keyed, Query, Read, Shape
 from spdist.program.tables.shape import LoopTable, outer_variables
 from spdist.program.text_functions import TextFunction
@@ -165,6 +166,22 @@ class QueryText:
     def ticks(self) -> bool:
         """Whether a rate limit lets results go on when time passes."""
         return ticks(self.read)
+
+    @property
+    def shows_snapshots(self) -> bool:
+        """Whether a rate limit shows the results that stand, over and over: each event gives a result of its own."""
+        rate = self.read.checked.query.rate
+        return rate is not None and rate.kind == "snapshot"
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether results can leave."""
+        return isinstance(self.read, Joined) or self.read.window is not None
+
+    @property
+    def notes_resets(self) -> bool:
+        """Whether that totals begin anew is among the results: it empties a snapshot, unless there are groups."""
+        return self.shows_snapshots and self.is_windowed and not self.grouped
 
     @property
     def instances(self) -> str:

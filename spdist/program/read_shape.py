@@ -11,7 +11,7 @@ from spdist.language.types import Schema, Type
 from spdist.operators.selection.aggregates import aggregates_in
 from spdist.program.expressions import NotTyped
 from spdist.program.functions import CLOCKS
-from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, filters_of, window_of
+from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, events_of, filters_of, window_of
 
 __all__ = ["Read", "read"]
 
@@ -131,7 +131,7 @@ def read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
         raise NotTyped("what is not read from a stream", given.span)
     window = window_of(given, source.schema, checked.scope)
     filters = filters_of(given.before if window is not None else (*given.before, *given.after), given.span)
-    events = checked.query.output.events or "current"
+    events = events_of(checked) if window is not None else checked.query.output.events or "current"
     if events == "all" and window is None:  # none leaves
         events = "current"
     looks = [node for node in checked.query.walk() if isinstance(node, ast.In)]

@@ -282,8 +282,6 @@ def _query(checked: CheckedQuery, number: int, tables: Tables) -> Query:
 def _selects(checked: CheckedQuery) -> None:
     """Look at what stands behind a query's input."""
     query = checked.query
-    if query.rate is not None and query.rate.kind == "snapshot":
-        raise NotTyped("a snapshot of results", query.span)
     if isinstance(query.output, ast.Return):
         raise NotTyped("an output that is returned", query.span)
     for type in checked.output.types:

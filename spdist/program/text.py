@@ -29,9 +29,9 @@ from spdist.program.patterns.sequence_text import SequenceWriter
 from spdist.program.patterns.shape import Matched
 from spdist.program.patterns.state_text import StateWriter, begins_waiting
 from spdist.program.patterns.text import PatternWriter
+from spdist.program.queries.limit_text import begins_ticking, ticking
 from spdist.program.queries.output_text import OutputWriter
 from spdist.program.queries.query_text import QueryWriter
-from spdist.program.queries.rate_text import begins_ticking, ticking
 from spdist.program.shape import Keyed, Query, Read, Sessions, Shape, streams_of
 from spdist.program.tables.change_text import ChangeText
 from spdist.program.tables.shape import LoopTable

@@ -225,7 +225,10 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
             "from S#window.lengthBatch(3)[ok] select sym, count() as n group by sym insert all events into Out;",
             "totals behind a filter behind such a window",
         ),
-        ("from S select sym output snapshot every 3 sec insert into Out;", "a snapshot of results"),
+        (
+            "from every a=S and b=S[ok] within 1 sec select a.sym output snapshot every 3 sec insert into Out;",
+            "a snapshot of what may be too old",
+        ),
         ("from S select cast(price, 'int') as p insert into Out;", "the function cast()"),
         ("from S select ok and sum(total) > 3 as t insert into Out;", "an aggregator that is asked for some events"),
         ("from S select sym insert into Mid; from Mid select sym insert into Out; from Out select sym insert into Mid;",

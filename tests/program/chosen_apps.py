@@ -19,6 +19,9 @@ __all__ = [
     "PAIRS_IN_TABLES",
     "PAIRS_OF_MANY",
     "SESSIONS",
+    "SNAPSHOTS",
+    "SNAPSHOTS_OF_BATCHES",
+    "SNAPSHOTS_OF_PAIRS",
     "SORTED",
     "TEXTS",
     "TICKING",
@@ -110,6 +113,66 @@ from S select kind, sum(volume) as v group by kind output last every 60 millisec
 from #I select kind, v output all every 2 events insert into Out4;
 from S#window.length(2) select total output first every 40 milliseconds insert expired events into Out5;
 end;
+"""
+#: Snapshots of single events, and of windows that slide, of all kinds of totals.
+SNAPSHOTS = f"""{STREAM}
+from S select sym, price output snapshot every 300 milliseconds insert into Out1;
+from S select sym, sum(volume) as v group by sym, kind output snapshot every 200 milliseconds insert into Mid;
+from Mid#window.length(3) select sym, v order by v desc limit 2 output snapshot every 500 milliseconds insert into Out2;
+from S#window.length(3) select sym, price, kind output snapshot every 90 milliseconds insert into Out3;
+from S#window.time(300) select sum(volume) as v, count() as n output snapshot every 5 milliseconds insert into Out4;
+from S#window.time(900) select sum(volume) as v, max(price) as p group by kind output snapshot every 150 milliseconds
+insert into Out5;
+from S#window.timeLength(700, 3) select kind, count() as n, rate, sum(total) as t group by sym having n < 3
+output snapshot every 100 milliseconds insert into Out6;
+partition with (sym of S) begin
+from S#window.time(900) select kind, avg(rate) as r group by kind limit 3 output snapshot every 700 milliseconds
+insert into #I;
+from #I#window.length(2) select kind, r output snapshot every 1 sec insert into Out7;
+from S#window.length(2) select price, count() as n output snapshot every 400 milliseconds
+insert into Out8;
+from S select kind, ok group by kind output snapshot every 1 sec insert into Out9;
+from e1=S[ok] -> e2=S select e1.kind, e2.total output snapshot every 700 milliseconds insert into Out10;
+end;
+"""
+#: Snapshots of windows that release batches, which begin anew with each.
+SNAPSHOTS_OF_BATCHES = f"""{STREAM}
+from S#window.lengthBatch(3) select sym, eventTimestamp() as at output snapshot every 90 milliseconds insert into Out1;
+from S#window.timeBatch(200) select sym, sum(volume) as v offset 1 output snapshot every 70 milliseconds
+insert into Out2;
+from S#window.lengthBatch(3, true) select kind, count() as n order by kind limit 2 output snapshot every 90 milliseconds
+insert into Out3;
+from S#window.timeBatch(300, true) select sum(total) as t, count() as n output snapshot every 80 milliseconds
+insert into Out4;
+from S#window.timeBatch(700, 7, true) select kind, price order by price desc output snapshot every 90 milliseconds
+insert into Out5;
+from S#window.batch() select sym, max(price) as p limit 2 offset 1 output snapshot every 80 milliseconds
+insert into Out6;
+from S#window.unique:lengthBatch(kind, 2) select kind, rate output snapshot every 90 milliseconds insert into Out7;
+from S#window.unique:timeBatch(sym, 300) select sym, count() as n output snapshot every 110 milliseconds
+insert into Out8;
+from S#window.timeBatch(600) select sum(volume) as v group by kind output snapshot every 250 milliseconds
+insert into Out9;
+partition with (sym of S) begin
+from S#window.batch() select kind, ok output snapshot every 300 milliseconds insert into Out10;
+from S#window.lengthBatch(2) select total, min(volume) as m output snapshot every 500 milliseconds insert into Out11;
+from S#window.delay(50) select kind, count() as n output snapshot every 700 milliseconds insert into Out12;
+end;
+"""
+#: Snapshots of joins: of windows that slide, of batches, of a side without window, of a stream with itself.
+SNAPSHOTS_OF_PAIRS = f"""{STREAM}
+from S[ok or volume > 0] select * insert into A;
+from S[not ok] select * insert into B;
+from A#window.length(3) as a join B#window.time(300) as b on a.kind == b.kind
+select a.sym as sym, b.total as total output snapshot every 90 milliseconds insert into Out1;
+from A#window.length(2) as a join B#window.length(2) as b select count() as n, max(a.price) as p group by b.kind
+output snapshot every 60 milliseconds insert into Out2;
+from A as a join B#window.length(3) as b on a.price != b.price select a.sym as sym, b.rate as rate
+order by rate limit 2 output snapshot every 50 milliseconds insert into Out3;
+from S#window.length(2) as a join S#window.lengthBatch(2) as b select a.sym as sym, b.kind as kind
+output snapshot every 90 milliseconds insert into Out4;
+from A#window.timeBatch(200) as a full outer join B#window.length(2) as b on a.sym == b.sym
+select a.sym as sym, b.kind as kind limit 3 output snapshot every 90 milliseconds insert into Out5;
 """
 #: Windows that hold what comes first in an order; there is no null among what they order by.
 SORTED = f"""{STREAM}

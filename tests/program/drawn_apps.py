@@ -84,7 +84,7 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
     window = _window(random)
     events = random.choice(("", "", "all events ", "expired events ")[: 4 if window else 3])
     if shaped and random.random() < 0.5:
-        arranged = _arranged(random, _ATTRIBUTES)
+        arranged = _arranged(random, _ATTRIBUTES, events)
         window += _behind(random, window, events)
         return f"from {stream}{filter}{window} select *{arranged} insert {events}into {target};"
     if shaped:
@@ -92,7 +92,7 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
         if random.random() < 0.5:
             items[2] = f"{random.choice(('sum', 'avg'))}({random.choice(('price', 'rate'))}) as price"
         group = random.choice(("", "", " group by kind", " group by sym, ok"))
-        arranged = _arranged(random, _ATTRIBUTES)
+        arranged = _arranged(random, _ATTRIBUTES, events)
         window += _behind(random, window, events, items, group)
         return f"from {stream}{filter}{window} select {', '.join(items)}{group}{arranged} insert {events}into {target};"
     items = [f"{_aggregate(random)} as a{number}" for number in range(random.randint(0, 3))]
@@ -102,7 +102,7 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
     group = random.choice(("", "sym", "sym, kind", "kind, volume", "ok, total", "price", "rate, ok"))
     having = f" having {random.choice(items).split(' as ')[-1]} is null" if random.random() < 0.2 else ""
     grouped = f" group by {group}" if group else ""
-    arranged = _arranged(random, [one.split(" as ")[-1] for one in items])
+    arranged = _arranged(random, [one.split(" as ")[-1] for one in items], events)
     window += _behind(random, window, events, items, group)
     # Each query has attributes of its own, so each writes a stream of its own.
     own = target if keyed else f"{target}{random.randrange(10**6)}"
@@ -110,19 +110,21 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
     return f"from {stream}{filter}{window} select {', '.join(items)}{behind} insert {events}into {own};"
 
 
-def _arranged(random: Random, names: Sequence[str]) -> str:
-    """Return how the results of a chunk are ordered and cut, given what a query puts out."""
+def _arranged(random: Random, names: Sequence[str], events: str) -> str:
+    """Return how the results of a chunk are ordered and cut, given what a query puts out, and of which events."""
     by = [f"{name}{random.choice(('', ' asc', ' desc'))}" for name in random.sample(names, min(2, len(names)))]
     order = f" order by {', '.join(by[: random.randint(1, 2)])}" if random.random() < 0.35 else ""
     limit = f" limit {random.choice((0, 1, 1, 2, 2, 3, 5))}" if random.random() < 0.25 else ""
     offset = f" offset {random.choice((0, 1, 1, 2))}" if random.random() < 0.15 else ""
-    return order + limit + offset + _limited(random)
+    return order + limit + offset + _limited(random, snapshots="expired" not in events)
 
 
-def _limited(random: Random) -> str:
+def _limited(random: Random, snapshots: bool) -> str:
     """Return a rate limit, or none."""
-    if random.random() < 0.7:
+    if random.random() < 0.65:
         return ""
+    if snapshots and random.random() < 0.35:
+        return f" output snapshot every {random.choice((20, 50, 700))} milliseconds"
     every = random.choice((*(f"{n} events" for n in (1, 2, 3, 5)), *(f"{n} milliseconds" for n in (1, 50, 700))))
     return f" output {random.choice(('all', 'first', 'last'))} every {every}"
 
@@ -161,7 +163,7 @@ def _moved(random: Random, stream: str) -> str:
 def _matched(random: Random, streams: tuple[str, ...], target: str) -> str:
     """Return a query over a pattern or sequence, which writes a stream of its own."""
     made, own = drawn_pattern(random, streams), random.randrange(10**6)
-    return f"{made}{_limited(random)} insert into {target}{own};"
+    return f"{made}{_limited(random, snapshots=False)} insert into {target}{own};"
 
 
 def _aggregate(random: Random) -> str:

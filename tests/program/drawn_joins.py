@@ -95,9 +95,9 @@ def _join(random: Random, streams: tuple[str, str], target: str, shaped: str = "
     ]
     events = random.choice(("", "", "all events ", "expired events "))
     even = "outer" not in kind and not one_way
-    behind = random.choice(
-        ("", "", "", f" output {random.choice(('all', 'first', 'last'))} every {random.randint(1, 4)} events")
-    )
+    limit = f" output {random.choice(('all', 'first', 'last'))} every {random.randint(1, 4)} events"
+    shown = f" output snapshot every {random.choice((30, 300))} milliseconds"
+    behind = random.choice(("", "", "", "", "", limit, limit, limit if "expired" in events else shown))
     totals = bool(left and right) and "Batch" not in left + right
     selected = _SHAPED if target == shaped else _selected(random, totals, even)
     behind = _arranged(random, selected) + behind

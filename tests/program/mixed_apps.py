@@ -9,6 +9,8 @@ from tests.program.drawn_apps import STREAM, drawn_condition, drawn_query
 __all__ = ["drawn_mixed_app"]
 
 _ATTRIBUTES = STREAM.partition("S ")[2].rstrip(";")
+#: A condition without typed form.
+_UNTYPED = "coalesce(sym, convert(price, 'string')) != 'b'"
 _NAMES = ("sym", "kind", "price", "rate", "volume", "total", "ok")
 _KEPT = f"""
 define table T {_ATTRIBUTES};
@@ -55,13 +57,13 @@ def _called(random: Random, given: str, target: str) -> str:
             f"from W{filter} select * insert {events}into {target};",
             f"from Tick as X join T select {joined.replace('X.volume', '1')} insert into {target};",
             f"from Tick select eventTimestamp() as a insert into {target}t;",
-            f"from {source} select * output snapshot every {random.choice((40, 700))} milliseconds "
+            f"from {source}[{_UNTYPED}] select * output snapshot every {random.choice((40, 700))} milliseconds "
             f"insert into {target};",
             f"from {source}#window.frequent(2, sym) select * insert {events}into {target};",
             f"from {source}#window.session(50 milliseconds, sym, 9 milliseconds) select * insert {events}"
             f"into {target};",
-            f"partition with (sym of {given}) begin from {source} select * output snapshot every 40 milliseconds "
-            f"insert into #I; from #I select * insert into {target}; end;",
+            f"partition with (sym of {given}) begin from {source}[{_UNTYPED}] select * "
+            f"output snapshot every 40 milliseconds insert into #I; from #I select * insert into {target}; end;",
             f"from every e1={source} -> not {given}[ok] for 40 milliseconds select e1.sym, e1.kind, e1.price, e1.rate, "
             f"e1.volume, e1.total, e1.ok insert into {target};",
         )

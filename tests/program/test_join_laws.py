@@ -10,7 +10,14 @@ import pytest
 from spdist.facade import explain
 from spdist.program.machine.compiler import interpreted
 from spdist.program.running import reserve
-from tests.program.chosen_apps import JOINS, JOINS_OF_BATCHES, JOINS_OF_ONE, PAIRS_IN_TABLES, PAIRS_OF_MANY
+from tests.program.chosen_apps import (
+    JOINS,
+    JOINS_OF_BATCHES,
+    JOINS_OF_ONE,
+    PAIRS_IN_TABLES,
+    PAIRS_OF_MANY,
+    SNAPSHOTS_OF_PAIRS,
+)
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.drawn_joins import drawn_join_app
 from tests.program.test_program_laws import Watched, alike, checked_app
@@ -49,7 +56,7 @@ def test_a_drawn_app_with_joins_does_the_same_with_its_program(group: int) -> No
     assert out > 200
 
 
-@pytest.mark.parametrize("app", [JOINS, JOINS_OF_ONE, JOINS_OF_BATCHES, CALLED])
+@pytest.mark.parametrize("app", [JOINS, JOINS_OF_ONE, JOINS_OF_BATCHES, SNAPSHOTS_OF_PAIRS, CALLED])
 def test_joins_of_one_subject_do_the_same_with_their_program(app: str) -> None:
     assert sum(alike(checked_app(app), Random(seed), interpreted, steps=30) for seed in range(3)) > 300
 

@@ -111,9 +111,9 @@ def mutants() -> list[Any]:
 #: What is due at one time: operators' timers before those of typed queries, and behind them.
 ORDER = f"""{STREAM}
 define table T (sym string, price double);
-from S select sym, price output snapshot every 40 milliseconds insert into Out1;
+from S select {NAME}, price output snapshot every 40 milliseconds insert into Out1;
 from S#window.timeBatch(40, 0) select sym, price insert into Out2;
-from S select sym, price output snapshot every 40 milliseconds insert into Out3;
+from S select {NAME}, price output snapshot every 40 milliseconds insert into Out3;
 from S select {NAME}, price update or insert into T on T.sym == sym;
 from S as X join T on X.price > T.price select X.sym as sym, T.price as price insert into Mid;
 from Mid select sym, price insert into Out4;
@@ -206,12 +206,12 @@ def test_it_is_told_which_queries_are_called_and_why() -> None:
 
 
 def test_an_app_without_a_typed_query_stays_with_its_operators() -> None:
-    text = f"{STREAM} from S select sym output snapshot every 1 sec insert into Out;"
+    text = f"{STREAM} from S#window.frequent(2, sym) select sym insert into Out;"
     app = Watched(checked_app(text), interpreted)
     own = app.app.programmed
     assert own is not None
     assert own.compile() is None
-    assert own.reason == "a snapshot of results"
+    assert own.reason == "the window frequent"
 
 
 def test_what_comes_back_is_sorted_by_numbers_in_the_loop_and_by_texts_by_operators() -> None:

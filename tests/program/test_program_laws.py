@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import numpy
 import pytest
@@ -14,6 +15,7 @@ from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
+from spdist.operators import timers
 from spdist.operators.base import Arrival
 from spdist.operators.core.junction import NO_TIMER, StreamPart
 from spdist.program.machine.compiler import Compiled, interpreted
@@ -31,6 +33,8 @@ from tests.program.chosen_apps import (
     HAVING,
     LIMITED,
     SESSIONS,
+    SNAPSHOTS,
+    SNAPSHOTS_OF_BATCHES,
     SORTED,
     TICKING,
     UNIQUE,
@@ -42,7 +46,7 @@ from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 _SUBJECTS = [ARRANGED, BATCHES, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING, UNIQUE, UNIQUE_MORE]
-_SUBJECTS += [BEHIND, BEHIND_KNOWN]
+_SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES]
 
 _WHOLE = (SORTED, EXTERNAL, BEHIND_KNOWN)
 #: A stream, and what is put out to it as one chunk.
@@ -199,6 +203,21 @@ def test_a_drawn_app_does_the_same_with_its_program(group: int) -> None:
 def test_an_app_of_one_subject_does_the_same_with_its_program(app: str) -> None:
     for seed in range(4):
         assert alike(checked_app(app), Random(seed), interpreted, steps=30, whole=app in _WHOLE) > 70
+
+
+def test_a_clock_that_jumps_lets_as_many_snapshots_go_on_as_operators_do() -> None:
+    app = f"""{STREAM} from S#window.length(2) select sym, price output snapshot every 10 milliseconds insert into Out1;
+    from S select kind, count() as n group by kind output snapshot every 700 milliseconds insert into Out2;"""
+    with patch.object(timers, "MOST_FIRINGS", 9):
+        apps = Watched(checked_app(app)), Watched(checked_app(app), interpreted)
+        for one in apps:
+            one.app.start(START_MS)
+            one.begin()
+            for number in (0, 1, 10**6, 10**6 + 7, 10**9):
+                one.run([(START_MS + number, ("a", None, 1.0, None, None, None, None))])
+            one.app.advance(START_MS + 2 * 10**9)
+    assert apps[0].chunks == apps[1].chunks
+    assert len(apps[0].chunks) > 20
 
 
 def test_where_a_null_has_no_place_in_an_order_the_operators_go_on() -> None:

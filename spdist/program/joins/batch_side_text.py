@@ -28,16 +28,25 @@ class ReleasedPairs:
         What the join puts out.
     pairs : callable
         From an event, and whether it leaves, to what selects from its pairs.
+    resets : callable
+        From source of a timestamp to what notes that a batch is over.
     apart : bool
         Whether what is released together is a chunk; else it is part of one.
     """
 
     late = False
 
-    def __init__(self, results: PairWriter, pairs: Callable[[Event, bool], list[str]], apart: bool) -> None:
+    def __init__(
+        self,
+        results: PairWriter,
+        pairs: Callable[[Event, bool], list[str]],
+        resets: Callable[[str], list[str]],
+        apart: bool,
+    ) -> None:
         self._results = results
         self._apart = apart
         self.of = pairs
+        self.resets = resets
 
     def hands_over(self, chunk: list[str]) -> list[str]:
         """Return a chunk, given what makes its results, and what hands it over."""
@@ -70,11 +79,11 @@ class BatchSideWriter(BatchWriter):
     def _closes(self) -> list[str]:
         """Return what lets the batch before leave: with its own timestamps where it was looked at, as in Siddhi."""
         if not self._expires:
-            return []
+            return self._resets()
         looked = self._rows.looked
         gone = Event(self._kept, f"({self._prefix}_ts[d] if {looked} != 0 else now)", "")
         leaves = self._each("left", [*self._rows.leaves(), *self._results.of(gone, True)])
-        return [*leaves, *self._frees("left"), f"{looked} = 0"]
+        return [*leaves, *self._frees("left"), f"{looked} = 0", *self._resets()]
 
     def _releases(self) -> list[str]:
         """Return what lets the events of the open batch look for partners, and be found."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from spdist.program.joins.demand_text import Demand
 from spdist.program.joins.shape import Joined
-from spdist.program.parts import Event, Most, asked
+from spdist.program.parts import Event, Most, asked, indent
 from spdist.program.queries.result_text import ResultWriter
 
 __all__ = ["PairWriter"]
@@ -72,6 +72,16 @@ class PairWriter(ResultWriter):
             if self._demand is None
             else self._demand.asks(bound, self._arranged.end if self.wanted else "0", refused)
         )
+
+    def resets(self, timestamp: str) -> list[str]:
+        """Return what puts a sign that all totals begin anew behind the pairs that are arranged already."""
+        if not (self.wanted and self._query.notes_resets):
+            return []
+        owner, end, room = self._arranged.buffers.owner, self._arranged.end, self._whole.name()
+        noted = [f"{owner}_ts[{end}], {owner}_kind[{end}] = {timestamp}, 2", f"{end} += 1"]
+        if self._passes:
+            noted.insert(0, f"{self._passes}[{end}] = {self.number}")
+        return [f"{room} = 1", *self.asks("1", [f"{room} = 0"]), f"if {room} != 0:", *indent(noted)]
 
     @property
     def selects(self) -> tuple[bool, bool]:

@@ -14,7 +14,7 @@ from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.functions import CLOCKS
 from spdist.program.search import Search, search_of
 from spdist.program.tables.shape import LoopTable, rows_of
-from spdist.program.windows.shape import Batched, Kept, Sessions, filters_of, window_of
+from spdist.program.windows.shape import Batched, Kept, Sessions, events_of, filters_of, window_of
 
 __all__ = ["Joined", "Side", "joined"]
 
@@ -163,7 +163,7 @@ def joined(checked: CheckedQuery, given: ast.JoinInput, number: int, tables: Map
         raise NotTyped("totals of a join of which a side has no window", span)
     if totals_in(checked.query.select) and any(isinstance(side.window, Batched) for side in (left, right)):
         raise NotTyped("totals of a join of which a side releases batches", span)
-    return Joined(number, checked, (left, right), checked.query.output.events or "current")
+    return Joined(number, checked, (left, right), events_of(checked))
 
 
 def _side(checked: CheckedQuery, given: ast.JoinInput, position: int, tables: Mapping[str, LoopTable]) -> Side:

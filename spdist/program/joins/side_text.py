@@ -14,6 +14,7 @@ from spdist.program.key_text import finds, seeks
 from spdist.program.parts import QueryText, Whole, indent
 from spdist.program.queries.group_text import GroupWriter
 from spdist.program.shape import Batched, Read, Sliding
+from spdist.program.windows.shape import events_of
 from spdist.program.windows.text import WindowWriter
 
 __all__ = ["SideRows", "SideText", "SideWriter", "sides_of"]
@@ -55,7 +56,7 @@ class SideText(QueryText):
     @property
     def shows_expired(self) -> bool:
         """Whether the join puts out pairs of events that leave."""
-        return self.read.checked.query.output.events not in (None, "current")
+        return events_of(self.read.checked) != "current"
 
     @property
     def operator(self) -> int:

@@ -162,7 +162,8 @@ class JoinWriter(QueryWriter):
         text = self._query.sides[side.position]
         assert isinstance(text, SideText)
         make = PeriodSideWriter if text.read.timed else BatchSideWriter
-        return make(self._whole, text, self._key or "0", self._groups, ReleasedPairs(results, pairs, apart))
+        released = ReleasedPairs(results, pairs, results.resets if side.triggers else lambda _: [], apart)
+        return make(self._whole, text, self._key or "0", self._groups, released)
 
     def _looks(self, side: Side) -> list[str]:
         """Return what notes that a side looks into the batch of the other one."""
@@ -180,6 +181,8 @@ class JoinWriter(QueryWriter):
             lines += self._pairs(side, self._attribute, self._timestamp, results, leaves=False, source=source)
         if expired and kept is None:
             lines += self._pairs(side, self._attribute, "now", results, leaves=True)
+        if kept is None and side.triggers:
+            lines += results.resets("now")
         return lines or ["pass"]
 
     def _leaves(self, side: Side, kept: SideWriter, results: PairWriter) -> list[str]:

@@ -309,6 +309,10 @@ def matched(checked: CheckedQuery, given: ast.PatternInput, number: int) -> Matc
     within = 0 if given.within is None else given.within.milliseconds
     states = None if in_lists else shape
     pattern = Matched(number, checked, steps, bases, strict, _repeated(shape.states), within, states)
+    rate = checked.query.rate
+    if rate is not None and rate.kind == "snapshot" and pattern.shares and within:
+        # What is too old at one element, and complete all the same, would be a result that leaves.
+        raise NotTyped("a snapshot of what may be too old at one of several elements", given.span)
     for item in checked.query.select.items:
         for node in item.expression.walk():
             if isinstance(node, ast.Variable):

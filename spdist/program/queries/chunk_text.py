@@ -5,6 +5,7 @@ The meaning is that of `spdist.operators.selection.arrangement`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from spdist.language.types import Type
@@ -46,8 +47,8 @@ class Buffers:
         """Return what the results of a query's chunk stand in.
 
         Where they only go out, that is the arrays in which they do, behind the chunks before.
-        ``kind`` is 1 of an event that leaves a window, ``pass`` tells apart what each pass of an event through a join
-        gives, ``w0``, ``w1``… are the words of its group's key.
+        ``kind`` is 1 of an event that leaves a window, 2 of a sign that totals begin anew, ``pass`` tells apart what
+        each pass of an event through a join gives, ``w0``, ``w1``… are the words of its group's key.
         """
         select, rate = query.read.checked.query.select, query.read.checked.query.rate
         more = ["source"]
@@ -72,10 +73,15 @@ class Buffers:
     def copied(self, place: str, into: Buffers, to: str) -> list[str]:
         """Return what copies a result from a place to one of other arrays, as far as those are read."""
         lines = [f"{into.owner}_{one}[{to}] = {self.owner}_{one}[{place}]" for one in ("ts", *into.more)]
-        for attribute, type in enumerate(self.query.read.checked.output.types):
+        return [*lines, *self.moved(range(len(self.query.read.checked.output.types)), place, into, to)]
+
+    def moved(self, attributes: Iterable[int], place: str, into: Buffers, to: str) -> list[str]:
+        """Return what copies some attributes of a result; see `copied`."""
+        lines, types = list[str](), self.query.read.checked.output.types
+        for attribute in attributes:
             if (into.owner, attribute) in self.whole.needed:
-                for mine, own in zip(self.attribute(attribute, type), into.attribute(attribute, type), strict=True):
-                    lines.append(f"{own}[{to}] = {mine}[{place}]")
+                pairs = self.attribute(attribute, types[attribute]), into.attribute(attribute, types[attribute])
+                lines += [f"{own}[{to}] = {mine}[{place}]" for mine, own in zip(*pairs, strict=True)]
         return lines
 
     def attribute(self, place: int, type: Type) -> tuple[str, str]:
@@ -109,15 +115,20 @@ class Arrangement:
         self._select = results.query.read.checked.query.select
         self._events = results.query.read.events
         self._limit = constant(self._select.limit)
-        self._offset = constant(self._select.offset) or 0
+        # As in Siddhi a snapshot of groups is only limited.
+        limited = results.query.shows_snapshots and bool(results.query.grouped)
+        self._offset = 0 if limited else constant(self._select.offset) or 0
         #: Whether there is never a result.
-        self.swallows = alone and swallows_one(self._select, False)
+        self.swallows = alone and swallows_one(self._select, limited)
         #: Whether results are ordered: one by itself is.
-        self._orders = bool(self._select.order_by) and not alone
+        self._orders = bool(self._select.order_by) and not alone and not limited
+        told = not alone and not limited and (self._orders or self._limit is not None)
         #: Whether results have kinds, which are told apart: those that leave a window are never cut off.
-        self.kinds = self._events == "all" and not alone and (self._orders or self._limit is not None)
+        self.kinds = self._events == "all" and told
         cuts = not alone and bool(self._offset or self._limit is not None)
-        moves = self._orders or (cuts and (self.kinds or in_parts))
+        #: Whether signs that totals begin anew stand among the results, which are no results themselves.
+        self._resets = results.query.notes_resets and not in_parts
+        moves = self._orders or (cuts and (self.kinds or in_parts or self._resets))
         #: What readers get.
         self.buffers = results
         if moves:
@@ -147,6 +158,8 @@ class Arrangement:
         self.buffers.declare()
         order = self._ordered() if self._orders else []
         kept = [*self._results.copied("s", self.buffers, self.end), f"{self.end} += 1"]
+        if self._resets:
+            return [*order, *self._between_resets(f"{self._order}[k]" if order else "k", kept)]
         if self._cut is not None:
             kind = f"{self.kind}[s] != 0 or " if self.kinds else ""
             full = f"{self.part} + {self._cut}" if self.part else f"{self._cut}"
@@ -157,6 +170,20 @@ class Arrangement:
             f"{self.part} = {self.end}" if self.part else f"{self.end} = 0",
             f"for k in range({self._offset}, {self._count}):",
             *indent([f"s = {place}", *kept]),
+        ]
+
+    def _between_resets(self, place: str, kept: list[str]) -> list[str]:
+        """Return what puts out the results at `place`, and all signs that totals begin anew, given what copies one."""
+        passed, shown = self._whole.name(), self._whole.name()
+        cut = [] if self._cut is None else [f"if {self.kind}[s] == 0 and {shown} >= {self._cut}:", "    continue"]
+        counts = [f"if {passed} < {self._offset}:", f"    {passed} += 1", "    continue", *cut, f"{shown} += 1"]
+        return [
+            f"{self.end}, {passed}, {shown} = 0, 0, 0",
+            f"for k in range({self._count}):",
+            f"    s = {place}",
+            f"    if {self.kind}[s] != 2:",
+            *indent(indent(counts)),
+            *indent(kept),
         ]
 
     # Order.

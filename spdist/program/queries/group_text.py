@@ -76,7 +76,8 @@ class GroupWriter:
     @property
     def collapses(self) -> bool:
         """Whether a chunk gives one result only, or one for each group."""
-        return (self.aggregated or self.grouped or bool(self.conditions)) and not isinstance(self.query.read, Matched)
+        each = isinstance(self.query.read, Matched) or self.query.shows_snapshots
+        return (self.aggregated or self.grouped or bool(self.conditions)) and not each
 
     def attributes(self) -> list[int]:
         """Return the attributes that are looked at when an event leaves."""

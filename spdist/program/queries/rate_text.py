@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from spdist.program.expressions import NUMBER
 from spdist.program.key_text import finds
-from spdist.program.parts import EACH, Block, Most, QueryText, Whole, indent
+from spdist.program.parts import Most, QueryText, Whole, indent
 from spdist.program.queries.chunk_text import Buffers
 from spdist.program.timer_text import NEVER, RATE_LIMIT, TimerWriter
 
-__all__ = ["RateWriter", "begins_ticking", "ticking"]
+__all__ = ["RateWriter"]
 
 
 class RateWriter:
@@ -46,17 +46,24 @@ class RateWriter:
         self._kind = rate.kind
         self._number = rate.events
         self._span = 0 if rate.time is None else rate.time.milliseconds
-        self._grouped = bool(query.grouped) and rate.kind != "all"
+        self._grouped = bool(query.grouped) and self._by_group
         self._prefix = f"{query.name}_l"
         self._nodes = f"nodes {self._prefix}"
         #: Source of how many results go on.
         self.count = whole.name()
+        #: Source of the number of a result's group; of the key where there are no groups.
+        self._group = whole.name() if self._grouped else key
         # What is held back for later does not come from this call's events.
         kept = tuple(one for one in results.more if one == ("kind" if query.holds_back else "source"))
         self.buffers = replace(results, owner=f"{query.name}_e", room=f"chunk {query.name}_e", more=kept)
         self._held = replace(self.buffers, owner=self._prefix, room=self._nodes)
         self._timer = TimerWriter(whole.arrays, query, key, RATE_LIMIT) if query.ticks else None
         self._declare()
+
+    @property
+    def _by_group(self) -> bool:
+        """Whether results are told apart by their groups, where there are some."""
+        return self._kind != "all"
 
     def _declare(self) -> None:
         arrays, prefix, instances = self._whole.arrays, self._prefix, self._query.instances
@@ -72,13 +79,17 @@ class RateWriter:
             arrays.free_list(f"{prefix}_free")
             if self._grouped:
                 arrays.declare(f"{prefix}_of", NUMBER, self._nodes)
-                arrays.declare(f"{prefix}_node", NUMBER, by_group, "-1")
+                self._declare_groups(by_group)
         if self._number is not None and self._kind != "all":
             arrays.declare(f"{prefix}_seen", NUMBER, instances if self._query.holds_back else by_group)
         if self._span and self._kind == "first":
             arrays.declare(f"{prefix}_passed", NUMBER, by_group, NEVER)
         if self._timer is not None:
             arrays.declare(f"{prefix}_tick", NUMBER, instances, NEVER)
+
+    def _declare_groups(self, room: str) -> None:
+        """Declare what is known of each group."""
+        self._whole.arrays.declare(f"{self._prefix}_node", NUMBER, room, "-1")
 
     def counts(self, most: Most) -> Most:
         """Take note of how many results there may be, and return how many of them go on in one call."""
@@ -87,10 +98,14 @@ class RateWriter:
         if self._timer is not None:
             for room in (f"dues {self._prefix}", "timers"):
                 self._whole.count(room, most + most)
-        going = most + Most({self._prefix: 1}) if self._query.holds_back else most
+        going = self.going(most)
         if self._timer is None:
             self._whole.count(self.buffers.room, going)
         return going
+
+    def going(self, most: Most) -> Most:
+        """Return how many of so many results, and of those held back, go on in one call."""
+        return most + Most({self._prefix: 1}) if self._query.holds_back else most
 
     def limits(self, begin: str, end: str) -> list[str]:
         """Return what is done with a chunk of results; what goes on is in the buffers then."""
@@ -112,11 +127,10 @@ class RateWriter:
     # Results go on immediately.
 
     def _first(self, begin: str, end: str) -> list[str]:
-        group, found = self._group()
-        seen, table = f"{self._prefix}_seen[{group}]", self._table
-        gone = [f"    release({table}, {group}, {self._width})"] if self._grouped else []
+        seen, table = f"{self._prefix}_seen[{self._group}]", self._table
+        gone = [f"    release({table}, {self._group}, {self._width})"] if self._grouped else []
         body = [
-            *found,
+            *self._finds(),
             f"if {seen} == 0:",
             *indent(self._passes()),
             f"{seen} += 1",
@@ -127,10 +141,9 @@ class RateWriter:
         return self._each(begin, end, body)
 
     def _first_in_time(self, begin: str, end: str) -> list[str]:
-        group, found = self._group()
-        passed = f"{self._prefix}_passed[{group}]"
+        passed = f"{self._prefix}_passed[{self._group}]"
         may = f"if {passed} == {NEVER} or {passed} + {self._span} <= now:"
-        body = [*found, may, f"    {passed} = now", *indent(self._passes())]
+        body = [*self._finds(), may, f"    {passed} = now", *indent(self._passes())]
         # Without groups only the first result of a chunk can go on.
         return self._each(begin, end if self._grouped else f"min({begin} + 1, {end})", body)
 
@@ -142,24 +155,13 @@ class RateWriter:
     def _holds(self) -> list[str]:
         """Return what holds the result at ``k`` back, and lets the last ones go on where there are enough."""
         prefix, key = self._prefix, self._key
-        fresh = [
-            f"d = allot({prefix}_free, {prefix}_next)",
-            f"{prefix}_next[d] = -1",
-            f"if {prefix}_head[{key}] < 0:",
-            f"    {prefix}_head[{key}] = d",
-            "else:",
-            f"    {prefix}_next[{prefix}_head_end[{key}]] = d",
-            f"{prefix}_head_end[{key}] = d",
-            f"{prefix}_head_size[{key}] += 1",
-        ]
-        copied = self._results.copied("k", self._held, "d")
+        fresh, copied = self._appends(), self._results.copied("k", self._held, "d")
         if self._kind == "all":
             return [*fresh, *copied]
-        group, found = self._group()
-        node = f"{prefix}_node[{group}]" if self._grouped else f"{prefix}_head[{key}]"
+        node = f"{prefix}_node[{self._group}]" if self._grouped else f"{prefix}_head[{key}]"
         if self._grouped:
-            fresh += [f"{node} = d", f"{prefix}_of[d] = {group}"]
-        lines = [*found, f"d = {node}", "if d < 0:", *indent(fresh), *copied]
+            fresh += [f"{node} = d", f"{prefix}_of[d] = {self._group}"]
+        lines = [*self._finds(), f"d = {node}", "if d < 0:", *indent(fresh), *copied]
         if self._number is None:
             return lines
         seen = f"{prefix}_seen[{key}]"
@@ -169,6 +171,20 @@ class RateWriter:
             f"if {seen} == {self._number}:",
             f"    {seen} = 0",
             *indent(self._all_go_on()),
+        ]
+
+    def _appends(self) -> list[str]:
+        """Return what puts a new node, ``d``, behind all that is held back."""
+        prefix, key = self._prefix, self._key
+        return [
+            f"d = allot({prefix}_free, {prefix}_next)",
+            f"{prefix}_next[d] = -1",
+            f"if {prefix}_head[{key}] < 0:",
+            f"    {prefix}_head[{key}] = d",
+            "else:",
+            f"    {prefix}_next[{prefix}_head_end[{key}]] = d",
+            f"{prefix}_head_end[{key}] = d",
+            f"{prefix}_head_size[{key}] += 1",
         ]
 
     def _all_go_on(self) -> list[str]:
@@ -222,15 +238,17 @@ class RateWriter:
 
     # Groups.
 
-    def _group(self) -> tuple[str, list[str]]:
-        """Return source of the number of a result's group, and what finds it; of the key where there are no groups."""
+    def _finds(self) -> list[str]:
+        """Return what finds the number of the group of the result at ``k``."""
         if not self._grouped:
-            return self._key, []
-        words = [self._key] if self._query.keyed is not None else []
-        owner = self._results.owner
-        words += [f"{owner}_w{number}[k]" for number in range(len(self._query.grouped) + 1)]
-        name = self._whole.name()
-        return name, finds(self._whole.arrays, f"{self._prefix}_k", f"groups {self._prefix}", words, name)
+            return []
+        return finds(self._whole.arrays, f"{self._prefix}_k", f"groups {self._prefix}", self._words, self._group)
+
+    @property
+    def _words(self) -> list[str]:
+        """Source of the words of the group's key of the result at ``k``."""
+        words = [f"{self._results.owner}_w{number}[k]" for number in range(len(self._query.grouped) + 1)]
+        return [*([self._key] if self._query.keyed is not None else []), *words]
 
     @property
     def _width(self) -> int:
@@ -241,27 +259,3 @@ class RateWriter:
         if not self._grouped:
             return ""
         return self._whole.arrays.table(f"{self._prefix}_k", self._width, f"groups {self._prefix}")
-
-
-def ticking(whole: Whole, query: QueryText, key: str, most: Most) -> list[str]:
-    """Return what is done at a tick of a query's rate limit, where so many results can be held back."""
-    rate = RateWriter(whole, query, Buffers.of_results(whole, query), key or "0")
-    types, owner = tuple(query.read.checked.output.types), rate.buffers.owner
-    going = most + Most({f"{query.name}_l": 1})
-    whole.count(rate.buffers.room, going)
-    source, origins = f"{owner}_source", (None,) * len(types)
-    block = Block(query.read.checked.target, owner, types, "0", rate.count, source, origins, rate.buffers.room, going)
-    return rate.wakes(whole.follows(query, block, key))
-
-
-def begins_ticking(whole: Whole, query: QueryText, key: str) -> list[str]:
-    """Return what lets the time of a limit begin with the key of a partition that is new."""
-    if not query.ticks:
-        return []
-    rate = query.read.checked.query.rate
-    assert rate is not None and rate.time is not None
-    timer = TimerWriter(whole.arrays, query, key, RATE_LIMIT)
-    tick = f"{whole.arrays.declare(f'{query.name}_l_tick', NUMBER, query.instances, NEVER)}[{key}]"
-    whole.count(f"dues {query.name}_l", Most({EACH: 1}))
-    begins = [f"{tick} = now + {rate.time.milliseconds}", timer.asks(tick)]
-    return [f"if {tick} == {NEVER}:", *indent(begins)]

@@ -14,7 +14,7 @@ from spdist.program.parts import Block, Event, Most, Origin, QueryText, Whole, i
 from spdist.program.patterns.shape import Matched
 from spdist.program.queries.chunk_text import Arrangement, Buffers
 from spdist.program.queries.group_text import GroupWriter
-from spdist.program.queries.rate_text import RateWriter
+from spdist.program.queries.limit_text import limit_of
 from spdist.program.shape import Read, Sliding
 from spdist.program.tables.member_text import contained
 from spdist.program.text_functions import argument_of
@@ -76,7 +76,7 @@ class ResultWriter:
             groups.begin = self.first
         self._arranged = Arrangement(self._buffers, self.count, alone, isinstance(query.read, Joined))
         limited = query.read.checked.query.rate is not None
-        self._rate = RateWriter(whole, query, self._arranged.buffers, key or "0") if limited and not silent else None
+        self._rate = limit_of(whole, query, self._arranged.buffers, key or "0") if limited and not silent else None
         self._readers = [] if silent else self._reading(key)
         #: Whether somebody wants results.
         self.wanted = bool(self._readers) or (query.ticks and not silent)
@@ -103,7 +103,7 @@ class ResultWriter:
         """Return what hands a chunk to the readers, as far as a rate limit lets it go on."""
         begin, end = self._bounds
         limits = [] if self._rate is None else self._rate.limits(begin, end)
-        if self._query.ticks:
+        if self._waits_for_ticks or not self._readers:
             return limits
         if self._rate is not None:
             begin, end = "0", self._rate.count
@@ -146,6 +146,13 @@ class ResultWriter:
         lines, test = condition
         return [*computed, *lines, f"if {test}:", *indent(stored)]
 
+    def resets(self, timestamp: str) -> list[str]:
+        """Return what puts a sign that all totals begin anew among the results, where it means anything to a limit."""
+        if not (self.wanted and self._query.notes_resets):
+            return []
+        owner, count = self._buffers.owner, self.count
+        return [f"{owner}_ts[{count}], {owner}_kind[{count}] = {timestamp}, 2", f"{count} += 1"]
+
     def at(self, event: Event) -> list[str]:
         """Return what puts the result of an event at place ``s``."""
         computed, _, stored = self._result(event)
@@ -168,11 +175,16 @@ class ResultWriter:
             self._whole.count(buffers.room, most)
         if self._rate is not None:
             most, buffers, bounds = self._rate.counts(most), self._rate.buffers, ("0", self._rate.count)
-        if self._query.ticks:
+        if self._waits_for_ticks:
             return []
         owner = buffers.owner
         block = Block(target, owner, types, *bounds, f"{owner}_source", tuple(origins), buffers.room, most)
         return self._whole.follows(self._query, block, key)
+
+    @property
+    def _waits_for_ticks(self) -> bool:
+        """Whether results go on only when time passes: a snapshot goes on with a result that is not before its tick."""
+        return self._query.ticks and not self._query.shows_snapshots
 
     @property
     def _bounds(self) -> tuple[str, str]:
@@ -190,7 +202,8 @@ class ResultWriter:
         one_by_one = isinstance(read.window, Sliding) and not read.window.span
         if read.waits or (read.puts_out_expired and not one_by_one):
             most = most + Most({self._query.name: 1})
-        return most + most if read.events == "all" else most
+        # Signs that totals begin anew are as many as events at most.
+        return sum([most] * (1 + (read.events == "all") + self._query.notes_resets), Most())
 
     def _attribute_of(self, place: int) -> int | None:
         """Return which attribute of the event an attribute of the output is; None where it is computed."""

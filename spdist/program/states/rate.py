@@ -16,7 +16,8 @@ from spdist.program.parts import QueryText, ticks
 from spdist.program.running.running import Running
 from spdist.program.shape import Query
 from spdist.program.states.key_words import key_numbers
-from spdist.program.states.window import group_keys, group_words
+from spdist.program.states.snapshot import HeldResults, load_snapshot, read_snapshot, stored_snapshot
+from spdist.program.states.window import group_keys, group_words, stored_dues
 from spdist.program.timer_text import RATE_LIMIT, rank
 
 __all__ = ["fresh_limit", "load_limits", "stored_limits"]
@@ -30,6 +31,8 @@ def fresh_limit(read: Query) -> Any:
     if rate is None:
         return None
     held: Any = [] if rate.kind == "all" else {}
+    if rate.kind == "snapshot":
+        held = stored_snapshot(None, QueryText(read, None), [])
     if ticks(read):
         return [held, 0, []]
     return [0, held] if rate.kind == "last" else held
@@ -41,12 +44,13 @@ def load_limits(running: Running, query: QueryText, states: Sequence[tuple[int, 
     if rate is None:
         return
     if query.holds_back:
-        held = [(number, state[0] if query.ticks or rate.kind == "last" else state) for number, state in states]
+        held = [(number, state[0] if query.ticks else state) for number, state in states]
         if rate.kind == "last" and not query.ticks:
             held = [(number, state[1]) for number, state in states]
             for number, state in states:
                 _put(running, f"{prefix}_seen", number, state[0])
-        _load_held(running, query, held)
+        read = read_snapshot if rate.kind == "snapshot" else _read_held
+        _load_held(running, query, [(number, read(query, own)) for number, own in held])
     else:
         for number, counted in states:
             name = f"{prefix}_seen" if rate.events is not None else f"{prefix}_passed"
@@ -76,8 +80,12 @@ def stored_limits(running: Running, query: QueryText, count: int) -> list[Any]:
         return found
     if f"{prefix}_head" not in arrays:
         return found
-    held = _stored_held(running, query, count)
-    for number, own in enumerate(held):
+    for number, results in enumerate(_stored_held(running, query, count)):
+        own: Any = [result for *_, result in results]
+        if rate.kind == "last":
+            own = {key: result for key, _, result in results}
+        elif rate.kind == "snapshot":
+            own = stored_snapshot(running, query, results)
         if query.ticks:
             found[number] = [own, *_ticking(running, query, number)]
         elif rate.kind == "last":
@@ -90,7 +98,7 @@ def stored_limits(running: Running, query: QueryText, count: int) -> list[Any]:
 def _is_unread(running: Running, query: QueryText) -> bool:
     """Tell whether nobody reads what a limit lets through, so that it counts nothing by group."""
     rate = query.read.checked.query.rate
-    by_group = bool(query.grouped) and rate is not None and rate.kind != "all"
+    by_group = bool(query.grouped) and rate is not None and rate.kind not in ("all", "snapshot")
     return by_group and f"{query.name}_l_k" not in running.program.arrays.tables
 
 
@@ -127,15 +135,18 @@ def _store_counted(running: Running, query: QueryText, counted: Any, found: list
 # What is held back.
 
 
-def _load_held(running: Running, query: QueryText, held: Sequence[tuple[int, Any]]) -> None:
+def _read_held(_query: QueryText, held: Any) -> HeldResults:
+    return HeldResults(list(held.values()), list(held)) if isinstance(held, dict) else HeldResults(held, [])
+
+
+def _load_held(running: Running, query: QueryText, held: Sequence[tuple[int, HeldResults]]) -> None:
     prefix, types = f"{query.name}_l", query.read.checked.output.types
-    listed = [(number, list(own.values()) if isinstance(own, dict) else own) for number, own in held]
-    results: list[Result] = [result for _, own in listed for result in own]
+    results: list[Result] = [result for _, own in held for result in own.results]
     if f"{prefix}_head" not in running.arrays or not results:
         return
     total = len(results)
     running.reserve(f"nodes {prefix}", total)
-    groups = {number: _groups(running, query, number, list(own)) for number, own in held if isinstance(own, dict)}
+    groups = {number: _groups(running, query, number, own.keys) for number, own in held}
     arrays = running.arrays
     arrays[f"{prefix}_free"][:] = (-1, total)
     arrays[f"{prefix}_ts"][:total] = [result[1] for result in results]
@@ -148,20 +159,22 @@ def _load_held(running: Running, query: QueryText, held: Sequence[tuple[int, Any
             arrays[f"{prefix}_{place}"][:total] = running.numbers(column, type)
             arrays[f"{prefix}_{place}_n"][:total] = column.is_null().to_numpy(zero_copy_only=False)
     begin = 0
-    for number, own in listed:
-        end = begin + len(own)
+    for number, own in held:
+        end = begin + len(own.results)
         if end > begin:
             arrays[f"{prefix}_head"][number], arrays[f"{prefix}_head_end"][number] = begin, end - 1
             arrays[f"{prefix}_head_size"][number] = end - begin
             arrays[f"{prefix}_next"][end - 1] = -1
             if f"{prefix}_of" in arrays:
                 arrays[f"{prefix}_of"][begin:end] = groups[number]
-                arrays[f"{prefix}_node"][groups[number]] = numpy.arange(begin, end)
+                if f"{prefix}_node" in arrays:
+                    arrays[f"{prefix}_node"][groups[number]] = numpy.arange(begin, end)
+            load_snapshot(running, query, own, groups[number])
         begin = end
 
 
-def _stored_held(running: Running, query: QueryText, count: int) -> list[Any]:
-    """Return what is held back for so many keys: lists, or where it is the last result of each group by group."""
+def _stored_held(running: Running, query: QueryText, count: int) -> list[list[tuple[Any, int, Result]]]:
+    """Return what is held back for so many keys: the key of the group, its number, and the result."""
     prefix, arrays = f"{query.name}_l", running.arrays
     order = numpy.empty(int(arrays[f"{prefix}_head_size"][:count].sum()), numpy.int64)
     ends = numpy.zeros(count + 1, numpy.int64)
@@ -178,24 +191,26 @@ def _stored_held(running: Running, query: QueryText, count: int) -> list[Any]:
         kinds = arrays[f"{prefix}_kind"][order].tolist()
     rows = zip(*columns, strict=True)
     results = list(zip(kinds, arrays[f"{prefix}_ts"][order].tolist(), rows, strict=True))
-    rate = query.read.checked.query.rate
-    if rate is None or rate.kind == "all":
-        return [results[begin:end] for begin, end in pairwise(ends.tolist())]
     keys: list[Any] = [None] * len(results)
-    if query.grouped:
+    groups = numpy.repeat(numpy.arange(count), numpy.diff(ends)).tolist()
+    if f"{prefix}_of" in arrays:
         numbers, _, known = group_keys(running, query, f"{query.name}_l_k")
-        by_number = dict(zip(numbers.tolist(), known, strict=True))
-        keys = [by_number[group] for group in arrays[f"{prefix}_of"][order].tolist()]
-    pairs = list(zip(keys, results, strict=True))
-    return [dict(pairs[begin:end]) for begin, end in pairwise(ends.tolist())]
+        by_number, groups = dict(zip(numbers.tolist(), known, strict=True)), arrays[f"{prefix}_of"][order].tolist()
+        keys = [by_number[group] for group in groups]
+    found = list(zip(keys, groups, results, strict=True))
+    return [found[begin:end] for begin, end in pairwise(ends.tolist())]
 
 
 def _ticking(running: Running, query: QueryText, number: int) -> tuple[int, list[int]]:
-    """Return when results of a key go on next; a limit that has nothing to let go on has asked for no wake-up."""
+    """Return when results of a key go on next, and its wake-ups; one that has nothing to let go on has asked for none.
+
+    A snapshot that a result has let come early has asked for the next one, too.
+    """
     prefix, arrays = f"{query.name}_l", running.arrays
     rate, tick = query.read.checked.query.rate, int(arrays[f"{prefix}_tick"][number])
     assert rate is not None and rate.time is not None
     span, until = rate.time.milliseconds, int(arrays["timers_until"][0])
-    if int(arrays[f"{prefix}_due"][number]) < 0:
+    dues = stored_dues(running, query, number, RATE_LIMIT)
+    if not dues:
         tick += max(0, (until - tick) // span + 1) * span
-    return tick, [tick]
+    return tick, dues or [tick]

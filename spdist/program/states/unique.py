@@ -60,6 +60,8 @@ class UniqueState:
         The greatest timestamp that a wake-up was asked for.
     due : list of int
         The wake-ups asked for.
+    reset_at : int
+        The timestamp of the next sign that totals begin anew, where somebody looks at it.
     """
 
     by_key: dict[Any, Arrival] = field(default_factory=dict)
@@ -74,6 +76,7 @@ class UniqueState:
     times: list[int | None] = field(default_factory=lambda: [0, None, 0])
     latest: int = _NEVER
     due: list[int] = field(default_factory=list)
+    reset_at: int = _NEVER
 
 
 # The operators' form.
@@ -97,17 +100,17 @@ def read_unique(window: Sliding | Batched, state: Any) -> UniqueState:
     if window.span and window.length:
         state, full = state
     batches, end, due = state if window.span else (state, None, [])
-    table, before, released, _ = batches
+    table, before, released, copied = batches
     found = UniqueState({key: (released, row) for key, row in table.history()}, full=full, due=due)
     found.before, found.times[1] = [(released, row) for row in before], end
-    found.capacity = table.capacity or 16
+    found.capacity, found.reset_at = table.capacity or 16, copied[0] if copied else _NEVER
     return found
 
 
 def written_unique(read: Read, held: UniqueState) -> Any:
     """Return an operator's state that says so."""
     window = read.window
-    # The event that a RESET copies: nobody looks at more than whether there is one.
+    # The event that a RESET copies: nobody looks at more than whether there is one, and when it came.
     nothing = (None,) * len(read.schema)
     if isinstance(window, Sliding):
         if window.length:
@@ -123,7 +126,7 @@ def written_unique(read: Read, held: UniqueState) -> Any:
     table = HashMap((key, row) for key, (_, row) in held.by_key.items())
     table.capacity = held.capacity
     released = held.before[0][0] if held.before else 0
-    state: Any = [table, [row for _, row in held.before], released, (released, nothing)]
+    state: Any = [table, [row for _, row in held.before], released, (held.reset_at, nothing)]
     if not window.span:
         return state
     state = [state, held.times[1], held.due]
@@ -202,6 +205,7 @@ def _load_counts(running: Running, query: QueryText, number: int, state: UniqueS
         for name, value in zip(("passed", "number", "torn", "count"), counts, strict=True):
             arrays[f"{prefix}_{name}"][number] = value
     given: dict[str, int | None] = {"capacity": state.capacity, "full": state.full, "latest": state.latest}
+    given["reset_at"] = state.reset_at
     if state.times[1] is not None:
         given |= dict(zip(("begin", "ending", "reached"), state.times, strict=True))
     for name, known in given.items():
@@ -273,6 +277,7 @@ def _store_counts(running: Running, query: QueryText, number: int, state: Unique
     if f"{prefix}_held" in arrays:
         state.passed, state.number, state.torn = value("passed", 0), value("number", 0), bool(value("torn", 0))
     state.capacity, state.full, state.latest = value("capacity", 16), bool(value("full", 0)), value("latest", _NEVER)
+    state.reset_at = value("reset_at", _NEVER)
     times = [value("begin", 0), value("ending", _NEVER), value("reached", 0)]
     if times[1] != _NEVER:
         state.times = list(times)

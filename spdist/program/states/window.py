@@ -28,7 +28,7 @@ from spdist.program.shape import Batched, Read, Sessions, Sliding
 from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
 from spdist.program.states.session import load_sessions, session_lists, session_slots, stored_sessions
 from spdist.program.states.unique import UniqueState, load_unique, read_unique, stored_unique, written_unique
-from spdist.program.timer_text import rank
+from spdist.program.timer_text import RATE_LIMIT, rank
 from spdist.program.windows.shape import FAR, Kept
 
 __all__ = [
@@ -150,6 +150,8 @@ class _Rest:
     ----------
     came : int
         How many events of a batch that passes immediately have come, or whether any has.
+    reset_at : int
+        The timestamp of the first of these, where somebody looks at it.
     ending : int, optional
         The end of the open period.
     latest : int
@@ -161,6 +163,7 @@ class _Rest:
     """
 
     came: int = 0
+    reset_at: int = _NEVER
     times: list[int | None] | None = None
     ending: int | None = None
     latest: int = _NEVER
@@ -182,15 +185,15 @@ def _state(read: Read, lists: _Lists, rest: _Rest) -> Any:
             return held
         return [held, rest.latest, rest.due] if read.timed else _timed(window, held)
     batch, before = list(lists.get("head", ())), list(lists.get("left", ()))
-    # The event that a RESET copies: of one that has passed nobody looks at more than whether there is one.
+    # The event that a RESET copies: nobody looks at more than whether there is one, and when it came.
     nothing = (None,) * len(read.schema)
     if window.chunked:
-        return [before, (_NEVER, nothing) if rest.came else None, 0]
+        return [before, (rest.reset_at, nothing) if rest.came else None, 0]
     if window.time is not None:
         times = rest.times or [window.start or 0, None, 0]
         return [batch, before, batch[0][1] if batch else None, [*times, 0, False], []]
     if window.span:
-        copied = batch[0] if batch else (_NEVER, nothing) if rest.came else None
+        copied = batch[0] if batch else (rest.reset_at, nothing) if rest.came else None
         return [batch, before, copied, 0, rest.ending, rest.due]
     return [batch, before, batch[0][1] if batch else nothing if rest.came else None, rest.came, 0]
 
@@ -222,7 +225,10 @@ def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, A
         if isinstance(window, Batched) and window.passes and window.length:
             arrays[f"{prefix}_count"][number] = state[3]
         elif isinstance(window, Batched) and window.passes:
-            arrays[f"{prefix}_came"][number] = state[1 if window.chunked else 2] is not None
+            copied = state[1 if window.chunked else 2]
+            arrays[f"{prefix}_came"][number] = copied is not None
+            if copied is not None and f"{prefix}_reset_at" in arrays:
+                arrays[f"{prefix}_reset_at"][number] = copied[0]
         if not timed:
             continue
         if isinstance(window, Sliding):
@@ -251,8 +257,10 @@ def load_dues(running: Running, query: QueryText, number: int, dues: Sequence[in
 
 
 def stored_dues(running: Running, query: QueryText, number: int, operator: int = 0) -> list[int]:
-    """Return the wake-ups that an operator of a query has asked for, of a key, in order."""
+    """Return the wake-ups that an operator of a query, or its rate limit, has asked for, of a key, in order."""
     prefix, arrays = query.name, running.arrays
+    if operator == RATE_LIMIT:
+        prefix, operator = f"{prefix}_l", 0
     last = node = int(arrays[f"{prefix}_due{operator or ''}"][number])
     dues: list[int] = []
     while last >= 0:
@@ -269,6 +277,9 @@ def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]
     if isinstance(window, Batched) and window.passes:
         for rest, came in zip(rests, arrays[f"{prefix}_count" if window.length else f"{prefix}_came"], strict=False):
             rest.came = int(came)
+    if f"{prefix}_reset_at" in arrays:
+        for rest, noted in zip(rests, arrays[f"{prefix}_reset_at"], strict=False):
+            rest.reset_at = int(noted)
     if isinstance(window, Batched) and window.time is not None:
         for number, rest in enumerate(rests):
             times = [int(arrays[f"{prefix}_{name}"][number]) for name in ("begin", "ending", "reached")]

@@ -13,6 +13,7 @@ from spdist.program.parts import Event, QueryText, Whole, indent
 from spdist.program.queries.batch_groups import BatchGroups
 from spdist.program.queries.result_text import ResultWriter
 from spdist.program.shape import Batched
+from spdist.program.timer_text import NEVER
 
 __all__ = ["BatchWriter", "ChunkWriter"]
 
@@ -172,10 +173,30 @@ class BatchWriter:
 
         In Siddhi a copy of that event goes through them to the totals.
         """
-        resets = self._groups.resets()
-        if not (resets and self._query.behind):
-            return resets
-        return [f"d = {self._prefix}_head[{self._key}]", *self._groups.passes(self._kept, resets)]
+        renews = self._renews()
+        if not (renews and self._query.behind):
+            return renews
+        return [f"d = {self._prefix}_head[{self._key}]", *self._groups.passes(self._kept, renews)]
+
+    def _renews(self) -> list[str]:
+        """Return what lets all totals begin anew, whichever event the sign for it copies."""
+        return [*self._groups.resets(), *self._results.resets(self._reset_at)]
+
+    @property
+    def _reset_at(self) -> str:
+        """Source of the timestamp of the sign that totals begin anew."""
+        return self._closed_at
+
+    @property
+    def _noted(self) -> str:
+        """Source of the timestamp of the next sign that totals begin anew, where the event that it copies is gone."""
+        noted = self._whole.arrays.declare(f"{self._prefix}_reset_at", NUMBER, self._query.instances, NEVER)
+        return f"{noted}[{self._key}]"
+
+    def _comes(self, came: str, event: Event) -> list[str]:
+        """Return what notes that an event has come since the totals began anew, and the first one's timestamp."""
+        first = [f"if {came} == 0:", f"    {self._noted} = {event.timestamp}"] if self._query.notes_resets else []
+        return [*first, f"{came} = 1"]
 
     def _releases(self) -> list[str]:
         """Return what lets the events of the open batch enter; they are those that were released last then."""
@@ -229,7 +250,7 @@ class ChunkWriter(BatchWriter):
         """Return what is done with a chunk of events; `loop` as for `PeriodWriter.block`."""
         some = self._whole.name()
         first = [f"if {some} == 0:", f"    {some} = 1", *indent(self._closes())]
-        came = [] if self._goes_on else [f"{self._came} = 1"]
+        came = [] if self._goes_on else self._comes(self._came, event)
         return self._results.hands_over(
             self._chunk([f"{some} = 0", *loop([*first, *came, *self._passes(event)])]),
         )
@@ -246,3 +267,7 @@ class ChunkWriter(BatchWriter):
     def _resets(self) -> list[str]:
         """Return what lets all totals begin anew, where an event has come since they did."""
         return [f"if {self._came} != 0:", *indent([f"{self._came} = 0", *super()._resets()])]
+
+    @property
+    def _reset_at(self) -> str:
+        return self._noted

@@ -56,7 +56,7 @@ class PeriodWriter(BatchWriter):
         if not self._window.passes:
             released = self._results.hands_over(self._chunk([*self._closes(), *self._releases()]))
             return [*begins, *loop([*first, *self._collects(event, ends)]), test, *indent(released)]
-        passing = [*first, f"{self._prefix}_came[{self._key}] = 1", *self._passes(event)]
+        passing = [*first, *self._comes(f"{self._prefix}_came[{self._key}]", event), *self._passes(event)]
         chunk = [*begins, *loop(passing), test, *indent(self._closes())]
         return self._results.hands_over(self._chunk(chunk))
 
@@ -121,6 +121,10 @@ class PeriodWriter(BatchWriter):
         """Return what lets all totals begin anew, where an event has come since they did."""
         came = f"{self._prefix}_came[{self._key}]"
         if self._window.passes:
-            return [f"if {came} != 0:", *indent([f"{came} = 0", *self._groups.resets()])]
+            return [f"if {came} != 0:", *indent([f"{came} = 0", *self._renews()])]
         resets = super()._resets()
         return [f"if {self._prefix}_head[{self._key}] >= 0:", *indent(resets)] if resets else []
+
+    @property
+    def _reset_at(self) -> str:
+        return self._noted if self._window.passes else f"{self._prefix}_ts[{self._prefix}_head[{self._key}]]"

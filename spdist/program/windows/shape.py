@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from spdist.errors import Span
 from spdist.extension import catalog
 from spdist.language import ast
+from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.expressions import type_of
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Schema, Type
 from spdist.program.expressions import NotTyped, dtype_of
 
-__all__ = ["FAR", "Batched", "Kept", "Sessions", "Sliding", "Unique", "filters_of", "window_of"]
+__all__ = ["FAR", "Batched", "Kept", "Sessions", "Sliding", "Unique", "events_of", "filters_of", "window_of"]
 
 _WHOLE = (Type.INT, Type.LONG)
 #: Times from here on, and as far before 1970, are left to operators, which calculate without bounds.
@@ -115,6 +116,12 @@ class Batched:
 
 #: A window.
 Kept = Sliding | Batched
+
+
+def events_of(checked: CheckedQuery) -> str:
+    """Return which results a query puts out that events can leave: a snapshot needs all, where nothing is said."""
+    rate = checked.query.rate
+    return checked.query.output.events or ("all" if rate is not None and rate.kind == "snapshot" else "current")
 
 
 def filters_of(handlers: Sequence[ast.Node], span: Span | None) -> tuple[ast.Expression, ...]:

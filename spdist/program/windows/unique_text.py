@@ -357,7 +357,9 @@ class UniqueBatchWriter(_UniqueBatchText):
             "n += 1",
         ]
         places = f"{prefix}_order, {prefix}_spare, {prefix}_bucket, text_starts, text_bytes"
+        noted = [f"if {prefix}_head[{key}] >= 0:", f"    {self._noted} = now"] if self._query.notes_resets else []
         return [
+            *noted,
             "n = 0",
             *self._each("head", each),
             "if n > 1:",
@@ -367,6 +369,10 @@ class UniqueBatchWriter(_UniqueBatchText):
             f"        {prefix}_next[{prefix}_order[k]] = {prefix}_order[k + 1] if k + 1 < n else -1",
             *super()._releases(),
         ]
+
+    @property
+    def _reset_at(self) -> str:
+        return self._noted
 
 
 class UniquePeriodWriter(UniqueBatchWriter, PeriodWriter):
