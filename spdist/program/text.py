@@ -32,7 +32,7 @@ from spdist.program.patterns.text import PatternWriter
 from spdist.program.queries.limit_text import begins_ticking, ticking
 from spdist.program.queries.output_text import OutputWriter
 from spdist.program.queries.query_text import QueryWriter
-from spdist.program.shape import Keyed, Query, Read, Sessions, Shape, streams_of
+from spdist.program.shape import Batched, Keyed, Query, Read, Sessions, Shape, streams_of
 from spdist.program.tables.change_text import ChangeText
 from spdist.program.tables.shape import LoopTable
 from spdist.program.text_functions import TextFunction, text_function
@@ -395,7 +395,9 @@ def _count(whole: Writer, query: QueryText, block: Block) -> None:
     if isinstance(read, Matched) and read.steps[0].optional:
         begun = block.most + block.most
         whole.count(f"nodes {query.name}", block.most)
-    totals = begun + Most({query.name: 1}) if read.waits or isinstance(read, Matched) else block.most
+    # So have the groups of what leaves a chunk that was cut into pieces, which may be gone.
+    again = read.waits or isinstance(read, Matched) or (isinstance(read.window, Batched) and read.window.is_cut)
+    totals = begun + Most({query.name: 1}) if again else block.most
     if isinstance(read, Read) and read.window is not None and read.window.unique is not None:
         whole.count(f"groups {query.name}_u", block.most)
     if isinstance(read.window, Sessions):

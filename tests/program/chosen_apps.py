@@ -18,6 +18,7 @@ __all__ = [
     "LIMITED",
     "PAIRS_IN_TABLES",
     "PAIRS_OF_MANY",
+    "PIECES",
     "SESSIONS",
     "SNAPSHOTS",
     "SNAPSHOTS_OF_BATCHES",
@@ -215,6 +216,18 @@ from Mid[total > 0]#window.batch() select sym, total order by total limit 2 inse
 partition with (sym of S) begin
 from S#window.batch() select kind, distinctCount(kind) as n, min(rate) as r insert into Out4;
 from S[ok]#window.batch(0) select kind, sum(total) as t group by kind insert all events into Out5;
+end;
+"""
+#: Chunks that are cut into pieces, each with totals of its own.
+PIECES = f"""{STREAM}
+from S#window.batch(2) select sym, kind, sum(volume) as v insert into Out1;
+from S[volume > 0]#window.batch(2) select kind, count() as n group by kind insert all events into Mid;
+from Mid#window.batch(3) select kind, n order by n limit 2 insert expired events into Out2;
+from S#window.batch(1) select sym, count() as n output snapshot every 60 milliseconds insert into Out3;
+partition with (sym of S) begin
+from S#window.batch(2) select kind, count() as n, min(rate) as r group by kind insert into Out4;
+from S#window.batch(3) select count() as n, max(total) as t insert into Out5;
+from S[not ok]#window.batch(2) select kind, sum(total) as t, stdDev(volume) as d insert all events into Out6;
 end;
 """
 #: Aggregators in having, which count what leaves, and know no groups.

@@ -99,6 +99,8 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
     items += [f"{_value(random)} as v{number}" for number in range(random.randint(0, 2))] or ["sym"]
     if "delay" in window:  # what only enters would be kept for ever
         items = [one.replace("min(", "minForever(").replace("max(", "maxForever(") for one in items]
+    if "window.batch" in window:  # a value may leave that is not there
+        items = [one.replace("distinctCount(", "count(") for one in items]
     group = random.choice(("", "sym", "sym, kind", "kind, volume", "ok, total", "price", "rate, ok"))
     having = f" having {random.choice(items).split(' as ')[-1]} is null" if random.random() < 0.2 else ""
     grouped = f" group by {group}" if group else ""
@@ -140,6 +142,7 @@ def _window(random: Random) -> str:
             f"#window.timeLength({random.choice((1, 50, 900))}, {random.randint(1, 4)})",
             f"#window.delay({random.choice((1, 50, 900))})",
             f"#window.timeBatch({random.choice((1, 40, 800))}{random.choice(('', ', 7'))}{passes})",
+            f"#window.batch({random.choice(('', '1', '2', '3'))})",
         )
     )
 

@@ -32,6 +32,7 @@ from tests.program.chosen_apps import (
     EXTERNAL,
     HAVING,
     LIMITED,
+    PIECES,
     SESSIONS,
     SNAPSHOTS,
     SNAPSHOTS_OF_BATCHES,
@@ -46,7 +47,7 @@ from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 _SUBJECTS = [ARRANGED, BATCHES, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING, UNIQUE, UNIQUE_MORE]
-_SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES]
+_SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES]
 
 _WHOLE = (SORTED, EXTERNAL, BEHIND_KNOWN)
 #: A stream, and what is put out to it as one chunk.

@@ -301,10 +301,7 @@ class GroupWriter:
         form = None if call.namespace else typed_form(call.name, types, leaving, resets)
         if form is None:
             raise NotTyped(f"the aggregator {call.id}()", call.span)
-        if form.candidates and isinstance(self.query.read.window, Sliding) and self.query.read.window.delays:
-            raise NotTyped(f"the aggregator {call.id}() of what is held back", call.span)  # it keeps more and more
-        if (form.candidates or form.pairs) and isinstance(self.query.read, Joined) and not self.query.read.is_even:
-            raise NotTyped(f"the aggregator {call.id}() of pairs of which not all come and leave", call.span)
+        _suits(form, call, self.query)
         return form
 
     def _added(self, form: TypedForm, name: str, room: str, types: tuple[Type, ...]) -> Aggregate:
@@ -330,6 +327,18 @@ class GroupWriter:
             if form.on_null:
                 lines += ["else:", *indent([aggregate.filled(line, group) for line in form.on_null])]
         return [*writer.lines, *lines]
+
+
+def _suits(form: TypedForm, call: ast.FunctionCall, query: QueryText) -> None:
+    """Raise NotTyped where an aggregator would be given what it cannot take off again."""
+    read, window = query.read, query.read.window
+    if form.candidates and isinstance(window, Sliding) and window.delays:
+        raise NotTyped(f"the aggregator {call.id}() of what is held back", call.span)  # it keeps more and more
+    if form.pairs and isinstance(window, Batched) and window.is_cut and read.puts_out_expired:
+        # A piece's totals are gone when its events leave, and operators fail on a value that is not there.
+        raise NotTyped(f"the aggregator {call.id}() of what leaves a chunk that is cut", call.span)
+    if (form.candidates or form.pairs) and isinstance(read, Joined) and not read.is_even:
+        raise NotTyped(f"the aggregator {call.id}() of pairs of which not all come and leave", call.span)
 
 
 def _declared(

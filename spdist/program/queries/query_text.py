@@ -75,6 +75,10 @@ class QueryWriter:
         groups, window, results = self._groups, self._window, self._results()
         if self._read.window is not None and window is None:
             batch = self._batch(results)
+            if isinstance(batch, ChunkWriter) and isinstance(self._read.window, Batched) and self._read.window.is_cut:
+                place, end = self._whole.name(), self._block.end
+                pieces = batch.pieces(self._entering, partial(self._loop, place=place), place, end)
+                return [f"{place} = {self._block.begin}", *pieces]
             if isinstance(batch, PeriodWriter | ChunkWriter):
                 return batch.block(self._entering, self._loop)
             loop = self._loop(batch.takes(self._entering))
@@ -98,11 +102,16 @@ class QueryWriter:
         loop = self._loses(results, self._loop(body))
         return results.hands_over([*groups.before(), *loop, *groups.forgets()])
 
-    def _loop(self, body: list[str]) -> list[str]:
-        """Return the loop over the events that meet the conditions in front of the window."""
+    def _loop(self, body: list[str], place: str = "") -> list[str]:
+        """Return the loop over the events that meet the conditions in front of the window; from `place` on, if given.
+
+        That is behind the event then.
+        """
         guard = self._block.guard
         body = [*([f"if not ({guard.format(self._event)}):", "    continue"] if guard else []), *self._filters(), *body]
-        return [f"for {self._event} in range({self._block.begin}, {self._block.end}):", *indent(body or ["pass"])]
+        body = [*([f"{place} = {self._event} + 1"] if place else []), *body]
+        begin = place or self._block.begin
+        return [f"for {self._event} in range({begin}, {self._block.end}):", *indent(body or ["pass"])]
 
     def _results(self, silent: bool = False) -> ResultWriter:
         made = ResultWriter(self._whole, self._query, self._block, self._key, self._groups, self._writer, silent)

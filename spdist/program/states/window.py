@@ -222,7 +222,7 @@ def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, A
         if isinstance(window, Batched) and window.time is not None and state[3][1] is not None:
             for name, value in zip(("begin", "ending", "reached"), state[3], strict=False):
                 arrays[f"{prefix}_{name}"][number] = value
-        if isinstance(window, Batched) and window.passes and window.length:
+        if isinstance(window, Batched) and window.counts:
             arrays[f"{prefix}_count"][number] = state[3]
         elif isinstance(window, Batched) and window.passes:
             copied = state[1 if window.chunked else 2]
@@ -275,7 +275,7 @@ def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]
     window, prefix, arrays = query.read.window, query.name, running.arrays
     rests = [_Rest() for _ in range(count)]
     if isinstance(window, Batched) and window.passes:
-        for rest, came in zip(rests, arrays[f"{prefix}_count" if window.length else f"{prefix}_came"], strict=False):
+        for rest, came in zip(rests, arrays[f"{prefix}_count" if window.counts else f"{prefix}_came"], strict=False):
             rest.came = int(came)
     if f"{prefix}_reset_at" in arrays:
         for rest, noted in zip(rests, arrays[f"{prefix}_reset_at"], strict=False):

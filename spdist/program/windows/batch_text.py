@@ -160,13 +160,19 @@ class BatchWriter:
 
     def _closes(self) -> list[str]:
         """Return what lets the batch before leave, and all totals begin anew."""
+        return [*self._leaves(), *self._resets()]
+
+    def _leaves(self) -> list[str]:
+        """Return what lets the batch before leave."""
         if not self._expires:
-            return self._resets()
-        group, prefix = f"{self._prefix}_g[d]", self._prefix
-        leaves = self._groups.removes(self._kept, f"{prefix}_ts[d]", group)
+            return []
+        group, prefix, found = f"{self._prefix}_g[d]", self._prefix, list[str]()
+        if self._window.is_cut:  # its group is gone with the piece that it came in
+            group, found = self._groups.number, [*self._groups.finds(self._kept), *self._groups.joins()]
+        leaves = [*found, *self._groups.removes(self._kept, f"{prefix}_ts[d]", group)]
         shown = self._results.of(Event(self._kept, self._closed_at, "gone"), True)
         each = self._each("left", self._groups.passes(self._kept, [*leaves, *shown]))
-        return [*each, *self._frees("left"), *self._resets()]
+        return [*each, *self._frees("left")]
 
     def _resets(self) -> list[str]:
         """Return what lets all totals begin anew, where the first event of the batch meets the conditions behind it.
@@ -243,7 +249,7 @@ class ChunkWriter(BatchWriter):
     Notes
     -----
     ``q_came`` is whether an event has come since the totals began anew. In a partition where nothing leaves they never
-    do, as in Siddhi.
+    do, as in Siddhi, but between the pieces of a chunk that is cut.
     """
 
     def block(self, event: Event, loop: Callable[[list[str]], list[str]]) -> list[str]:
@@ -254,6 +260,33 @@ class ChunkWriter(BatchWriter):
         return self._results.hands_over(
             self._chunk([f"{some} = 0", *loop([*first, *came, *self._passes(event)])]),
         )
+
+    def pieces(self, event: Event, loop: Callable[[list[str]], list[str]], place: str, end: str) -> list[str]:
+        """Return what is done with a chunk that is cut into pieces, each a chunk of its own.
+
+        Parameters
+        ----------
+        event : Event
+            An event of it.
+        loop : callable
+            From what is done with an event to a loop over those from `place` on that come to the window; it moves on.
+        place, end : str
+            Source of where the next piece begins, and the chunk ends.
+        """
+        some, size = self._whole.name(), self._whole.name()
+        first = [f"if {some} == 0:", f"    {some} = 1", *indent(self._leaves())] if self._expires else []
+        body = [
+            f"if {size} == 0:",
+            *indent([*first, *self._resets()]),
+            *self._comes(self._came, event),
+            *self._passes(event),
+            f"{size} += 1",
+            f"if {size} == {self._window.length}:",
+            "    break",
+        ]
+        piece = self._results.hands_over(self._chunk([f"{size} = 0", *loop(body)]))
+        forgets = [f"{self._came} = 0"] if self._goes_on else []
+        return [f"{some} = 0", f"while {place} < {end}:", *indent(piece), *forgets]
 
     @property
     def _goes_on(self) -> bool:

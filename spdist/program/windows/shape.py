@@ -95,7 +95,7 @@ class Batched:
     time : int, optional
         The attribute that says what time it is.
     chunked : bool
-        Whether each chunk that comes is a batch.
+        Whether each chunk that comes is a batch, cut into pieces of `length` where that is given.
     unique : Unique, optional
         What a batch has one event of.
     """
@@ -112,6 +112,16 @@ class Batched:
     def known(self) -> set[int]:
         """The attributes that must not be null."""
         return set() if self.time is None else {self.time}
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether each chunk that comes is cut into pieces."""
+        return self.chunked and bool(self.length)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts the events of a batch that pass at once."""
+        return self.passes and bool(self.length) and not self.chunked
 
 
 #: A window.
@@ -155,6 +165,8 @@ def window_of(given: ast.SingleInput, schema: Schema, scope: Scope) -> Kept | No
             found = Sliding(length=length, span=span)
         case "batch", () | (0,):
             found = Batched(passes=True, chunked=True)
+        case "batch", (int(length),) if length > 0:
+            found = Batched(length=length, passes=True, chunked=True)
         case "externalTime", (None, int(span)) if span > 0:
             found = Sliding(span=span, time=time)
         case "externalTimeBatch", (None, int(span)) if span > 0:
