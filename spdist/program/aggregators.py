@@ -45,6 +45,8 @@ class TypedForm:
         Whether there is a table of groups and values, which counts how often a group has a value.
     reset : tuple of str
         Statements with which a group begins anew, besides the first values of the slots.
+    strict : bool
+        Whether operators fail on a null argument, so that there must be none.
     kept : int
         How many slots the rows have (`spdist.functions.forms.AggregatorForm`).
     pack, unpack : callable
@@ -63,6 +65,7 @@ class TypedForm:
     candidates: str = ""
     pairs: bool = False
     reset: tuple[str, ...] = ()
+    strict: bool = False
     kept: int = 1
     pack: Callable[[list[Any]], list[Any]] = lambda slots: slots
     unpack: Callable[[list[Any]], list[Any]] = lambda kept: kept
@@ -90,12 +93,31 @@ def typed_form(name: str, types: tuple[Type, ...], leaving: bool, resets: bool =
             word = _PAIR.replace("{v}", "key_bits({v})")
             return replace(distinct, add=(word, *distinct.add[1:]), remove=(word, *distinct.remove[1:]))
         return distinct if len(types) == 1 and types[0] not in (Type.BOOL, Type.OBJECT) else None
+    if name in _LOGICAL:
+        return _LOGICAL[name] if types == (Type.BOOL,) else None
     make = _FORMS.get(name)
     return None if make is None or len(types) != 1 or not types[0].numeric else make(types[0], leaving)
 
 
 _COUNT = TypedForm(((NUMBER, "0"),), ("{0} += 1",), ("{0} -= 1",), "{0}", "", "{0} == 0", Type.LONG, skips_null=False)
 
+
+def _logical(result: str) -> TypedForm:
+    return TypedForm(
+        ((NUMBER, "0"), (NUMBER, "0")),
+        ("{0} += 1 if {v} else 0", "{1} += 0 if {v} else 1"),
+        ("{0} -= 1 if {v} else 0", "{1} -= 0 if {v} else 1"),
+        result,
+        "",
+        "{0} == 0 and {1} == 0",
+        Type.BOOL,
+        strict=True,
+        kept=2,
+    )
+
+
+#: How many are true, and how many false.
+_LOGICAL = {"and": _logical("({0} > 0 and {1} == 0)"), "or": _logical("({0} > 0)")}
 
 _PAIR = "pair[0], pair[1], pair[2] = {g}, {v}, 1 if {n} else 0"
 _DISTINCT = TypedForm(

@@ -115,6 +115,8 @@ class QueryText:
         The sides of a join (`spdist.program.joins.side_text.SideText`).
     forgets : list of str
         What forgets all groups that wait for it.
+    known : set of int
+        The attributes that must not be null, since aggregators of operators fail where they are.
     """
 
     read: Query
@@ -125,6 +127,7 @@ class QueryText:
     failed: str = ""
     sides: list[QueryText] = field(default_factory=list)
     forgets: list[str] = field(default_factory=list)
+    known: set[int] = field(default_factory=set)
 
     def resolved(self, variable: ast.Variable) -> int:
         """Return the place of the attribute that a variable names."""

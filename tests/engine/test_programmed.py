@@ -195,7 +195,8 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
         ),
         ("from S select * insert into Mid; from Mid#window.sort(3, price) select sym insert into Out;", "may be null"),
         ("from S select sym insert all events into Out;", "'insert all events' without"),
-        ("from S select and(ok) as n insert into Out;", "the aggregator and()"),
+        ("from S select coalesce(ok, ok) as t insert into Mid; from Mid select and(t) as n insert into Out;",
+         "the aggregator and() of what may be null"),
         ("from S select math:rand() as p insert into Out;", "the function math:rand()"),
         (
             "from S as a join S#window.length(2) as b on a.sym == b.sym select count() as n insert into Out;",

@@ -26,6 +26,7 @@ __all__ = [
     "SORTED",
     "TEXTS",
     "TICKING",
+    "TRUTHS",
     "UNIQUE",
     "UNIQUE_MORE",
 ]
@@ -216,6 +217,17 @@ from Mid[total > 0]#window.batch() select sym, total order by total limit 2 inse
 partition with (sym of S) begin
 from S#window.batch() select kind, distinctCount(kind) as n, min(rate) as r insert into Out4;
 from S[ok]#window.batch(0) select kind, sum(total) as t group by kind insert all events into Out5;
+end;
+"""
+#: Aggregators of truths, of which operators fail on null; there is none.
+TRUTHS = f"""{STREAM}
+from S#window.length(3) select sym, and(ok) as a, or(ok) as b group by kind insert all events into Out1;
+from S[volume > 0] select or(price > 1.0) as o, and(ok) as a insert into Out2;
+from S#window.lengthBatch(3) select kind, and(volume > 0) as a, or(ok) as b group by kind insert all events into Out3;
+from S#window.timeBatch(40) select or(ok) as o, count() as n insert into Out4;
+partition with (sym of S) begin
+from S#window.time(900) select and(ok) as a, kind insert all events into #I;
+from #I select and(kind == 'x' or a) as b, a insert into Out5;
 end;
 """
 #: Chunks that are cut into pieces, each with totals of its own.

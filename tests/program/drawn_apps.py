@@ -174,6 +174,9 @@ def _aggregate(random: Random) -> str:
         return "count()"
     if random.random() < 0.15:
         return f"distinctCount({random.choice(('sym', 'kind', 'volume', 'total', 'price', 'rate'))})"
+    if random.random() < 0.1:
+        truth = random.choice(("price > 0.5", "volume != total", "rate is null", "sym == kind or ok"))
+        return f"{random.choice(('and', 'or'))}({truth})"
     text = f"{random.choice(_AGGREGATORS)}({_number_value(random)})"
     return f"{text} {random.choice('+-*/')} 2" if random.random() < 0.2 else text
 

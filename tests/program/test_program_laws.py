@@ -38,6 +38,7 @@ from tests.program.chosen_apps import (
     SNAPSHOTS_OF_BATCHES,
     SORTED,
     TICKING,
+    TRUTHS,
     UNIQUE,
     UNIQUE_MORE,
 )
@@ -47,9 +48,9 @@ from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 _SUBJECTS = [ARRANGED, BATCHES, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING, UNIQUE, UNIQUE_MORE]
-_SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES]
-
-_WHOLE = (SORTED, EXTERNAL, BEHIND_KNOWN)
+_SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES, TRUTHS]
+#: In these some attribute is never null.
+_WHOLE = (SORTED, EXTERNAL, BEHIND_KNOWN, TRUTHS)
 #: A stream, and what is put out to it as one chunk.
 Chunk = tuple[str, list[Arrival]]
 
@@ -232,6 +233,23 @@ def test_where_a_null_has_no_place_in_an_order_the_operators_go_on() -> None:
     assert programmed.chunks == plain.chunks
     assert len(plain.chunks) == 3
     assert programmed.app.programmed is not None and not programmed.app.programmed.active
+
+
+def test_where_an_aggregator_fails_on_a_null_the_operators_go_on() -> None:
+    app = f"{STREAM} from S#window.length(3) select and(ok) as a, or(ok) as b insert all events into Out;"
+    plain, programmed = Watched(checked_app(app)), Watched(checked_app(app), interpreted)
+    for one in (plain, programmed):
+        one.app.start(START_MS)
+        one.begin()
+        for number, ok in enumerate((True, False, None, True, True)):
+            one.chunk([(START_MS + number, ("a", None, None, None, None, None, ok))], START_MS + number)
+    assert programmed.chunks == plain.chunks
+    assert len(plain.chunks) > 3
+    assert programmed.app.programmed is not None and not programmed.app.programmed.active
+    late = Watched(checked_app(app), interpreted)
+    late.app.restore(plain.app.snapshot())
+    with pytest.raises(ValueError, match="fails on a null"):
+        late.begin()
 
 
 @pytest.mark.parametrize("window", ["externalTime(total, 60)", "externalTimeBatch(total, 60)"])

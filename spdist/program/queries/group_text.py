@@ -278,7 +278,7 @@ class GroupWriter:
                 types = tuple(self._type_of(argument, scope) for argument in node.args)
                 # Siddhi's `min` and `max` never fall back to an earlier value here.
                 form = self._form(node, types, read.leaving and node.name not in ("min", "max"))
-                if form.pairs:
+                if form.pairs or form.strict:
                     raise NotTyped(f"the aggregator {node.id}() in having", node.span)
                 found.append((node, self._added(form, f"_c{len(found)}", self.query.instances, types)))
         return found
@@ -330,8 +330,10 @@ class GroupWriter:
 
 
 def _suits(form: TypedForm, call: ast.FunctionCall, query: QueryText) -> None:
-    """Raise NotTyped where an aggregator would be given what it cannot take off again."""
+    """Raise NotTyped where an aggregator would be given what it cannot take off again, or what it fails on."""
     read, window = query.read, query.read.window
+    if form.strict and not isinstance(read, Read):
+        raise NotTyped(f"the aggregator {call.id}() of what may be null", call.span)
     if form.candidates and isinstance(window, Sliding) and window.delays:
         raise NotTyped(f"the aggregator {call.id}() of what is held back", call.span)  # it keeps more and more
     if form.pairs and isinstance(window, Batched) and window.is_cut and read.puts_out_expired:

@@ -9,7 +9,7 @@ from spdist.language import ast
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.arrays import FAILURES
-from spdist.program.expressions import NUMBER, TypedWriter, Value
+from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.parts import Block, Event, QueryText, Whole, indent
 from spdist.program.queries.batch_groups import BatchGroups
 from spdist.program.queries.result_text import ResultWriter
@@ -73,6 +73,7 @@ class QueryWriter:
     def lines(self) -> list[str]:
         """Return the block, with those of its readers."""
         groups, window, results = self._groups, self._window, self._results()
+        self._knows_arguments()
         if self._read.window is not None and window is None:
             batch = self._batch(results)
             if isinstance(batch, ChunkWriter) and isinstance(self._read.window, Batched) and self._read.window.is_cut:
@@ -101,6 +102,18 @@ class QueryWriter:
         # What stands before the loop is known when the loop is.
         loop = self._loses(results, self._loop(body))
         return results.hands_over([*groups.before(), *loop, *groups.forgets()])
+
+    def _knows_arguments(self) -> None:
+        """Have arguments never be null that operators fail on: then each is an attribute of a source."""
+        for call, aggregate in self._groups.found:
+            if aggregate.form.strict and self._event_writer().write(call.args[0]).null:
+                named = call.args[0]
+                place = self._query.resolved(named) if isinstance(named, ast.Variable) else None
+                origin = None if place is None else self._block.origins[place]
+                if place is None or origin is None:
+                    raise NotTyped(f"the aggregator {call.id}() of what may be null", call.span)
+                self._whole.must_be_known(origin)
+                self._query.known.add(place)
 
     def _loop(self, body: list[str], place: str = "") -> list[str]:
         """Return the loop over the events that meet the conditions in front of the window; from `place` on, if given.

@@ -338,6 +338,8 @@ def _fill(
     for place in query.kept:
         column = pa.array([row[place] for row in rows], ARROW[types[place]])
         values, nulls = running.numbers(column, types[place]), column.is_null().to_numpy(zero_copy_only=False)
+        if place in query.known and nulls.any():
+            raise ValueError("an aggregator fails on a null")
         columns[place] = values, nulls
         if f"{prefix}_w_{place}" in arrays:
             arrays[f"{prefix}_w_{place}"][first:last] = values
