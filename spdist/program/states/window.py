@@ -363,7 +363,7 @@ def _meeting(query: QueryText, rows: Sequence[Row]) -> list[int]:
     checked, met = query.read.checked, list[Arrival]()
     plan = FilterPlan(checked.name, query.behind, checked.scope, catalog(False))
     try:
-        plan.before(Flow(lambda *_: None, met.extend), VirtualClock()).many(list(enumerate(rows)))
+        plan.before(Flow(lambda *_: None, met.extend), VirtualClock()).process_chunk(list(enumerate(rows)))
     except Exception as error:
         raise ValueError("a filter fails on an event that a window holds") from error
     return [place for place, _ in met]
