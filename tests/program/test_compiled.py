@@ -33,6 +33,7 @@ from tests.program.chosen_apps import (
     JOINS,
     JOINS_OF_ONE,
     PAIRS_OF_MANY,
+    PIECES,
     SESSIONS,
     SNAPSHOTS,
     SORTED,
@@ -151,7 +152,7 @@ end;
 SHAPES = [APP, LEAVING, LATER, SORTED, EXTERNAL, CHUNKS, ABSENT, COUNTED, PAIRS, STATES, HAVING, BACK, FUNCTIONS]
 SHAPES += [PAIRS_OF_MANY, NUMBERED, MEMBERS, UNIQUE, some_of(BEHIND, 0, 5, 8, 9)]
 SHAPES += [some_of(ARRANGED, 1, 3, 4, 5), some_of(TICKING, 0, 1, 2, 4), some_of(SESSIONS, 0, 1, 4)]
-SHAPES += [some_of(SNAPSHOTS, 0, 4, 5, 6)]
+SHAPES += [some_of(SNAPSHOTS, 0, 4, 5, 6), some_of(PIECES, 1, 4)]
 SHAPES += [some_of(JOINS, 0, 1, 2, 4), some_of(JOINS_OF_ONE, 1), some_of(LOOKED, 0, 2, 3)]
 SHAPES += [some_of(JOINED, 0, 1, 2, 5, 6, 9)]
 
