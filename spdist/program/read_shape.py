@@ -153,8 +153,10 @@ def _behind(made: Read, window: Kept, given: ast.SingleInput) -> tuple[ast.Expre
         raise NotTyped("'in' of a table in a filter behind a window", given.span)
     select = made.checked.query.select
     totals = any(aggregates_in(item.expression) for item in select.items)
+    shows = made.checked.query.rate is not None and made.checked.query.rate.kind == "snapshot"
     # They only begin anew where the conditions let the copy of an event pass that says so; it must be one that is held.
     unknown = isinstance(window, Batched) and (window.unique is not None or window.passes)
-    if totals and (unknown or (isinstance(window, Batched) and made.puts_out_expired and select.group_by)):
+    stays = totals and isinstance(window, Batched) and made.puts_out_expired and select.group_by
+    if stays or ((totals or shows) and unknown):
         raise NotTyped("totals behind a filter behind such a window", given.span)
     return conditions

@@ -85,7 +85,7 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
     events = random.choice(("", "", "all events ", "expired events ")[: 4 if window else 3])
     if shaped and random.random() < 0.5:
         arranged = _arranged(random, _ATTRIBUTES, events)
-        window += _behind(random, window, events)
+        window += _behind(random, window, events + arranged)
         return f"from {stream}{filter}{window} select *{arranged} insert {events}into {target};"
     if shaped:
         items = ["sym", "kind", "price * 2.0 as price", "rate", "volume", "total", "ok"]
@@ -93,7 +93,7 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
             items[2] = f"{random.choice(('sum', 'avg'))}({random.choice(('price', 'rate'))}) as price"
         group = random.choice(("", "", " group by kind", " group by sym, ok"))
         arranged = _arranged(random, _ATTRIBUTES, events)
-        window += _behind(random, window, events, items, group)
+        window += _behind(random, window, events + arranged, items, group)
         return f"from {stream}{filter}{window} select {', '.join(items)}{group}{arranged} insert {events}into {target};"
     items = [f"{_aggregate(random)} as a{number}" for number in range(random.randint(0, 3))]
     items += [f"{_value(random)} as v{number}" for number in range(random.randint(0, 2))] or ["sym"]
@@ -105,7 +105,7 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
     having = f" having {random.choice(items).split(' as ')[-1]} is null" if random.random() < 0.2 else ""
     grouped = f" group by {group}" if group else ""
     arranged = _arranged(random, [one.split(" as ")[-1] for one in items], events)
-    window += _behind(random, window, events, items, group)
+    window += _behind(random, window, events + arranged, items, group)
     # Each query has attributes of its own, so each writes a stream of its own.
     own = target if keyed else f"{target}{random.randrange(10**6)}"
     behind = f"{grouped}{having}{arranged}"
@@ -147,11 +147,13 @@ def _window(random: Random) -> str:
     )
 
 
-def _behind(random: Random, window: str, events: str, items: Sequence[str] = (), group: str = "") -> str:
+def _behind(random: Random, window: str, output: str, items: Sequence[str] = (), group: str = "") -> str:
     """Return conditions behind a window, where these have a typed form."""
-    totals = any(f"{name}(" in item for item in items for name in (*_AGGREGATORS, "count", "distinctCount"))
-    begins_anew = "true" in window or (events and group)
-    if not window or random.random() < 0.6 or ("Batch" in window and totals and begins_anew):
+    named = (*_AGGREGATORS, "count", "distinctCount", "and", "or")
+    shows, totals = "snapshot" in output, any(f"{name}(" in item for item in items for name in named)
+    passes, expires = "true" in window or "batch(" in window, shows or "events " in output
+    begins_anew = (totals or shows) and (passes or (expires and bool(group) and totals))
+    if not window or random.random() < 0.6 or ("atch" in window and begins_anew):
         return ""
     return "".join(f"[{drawn_condition(random)}]" for _ in range(random.choice((1, 1, 2))))
 

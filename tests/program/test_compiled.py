@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 from importlib.machinery import SourceFileLoader
 from importlib.util import spec_from_loader
@@ -232,7 +231,7 @@ def test_apps_with_one_program_may_load_it_at_the_same_time(
     class Slowly(SourceFileLoader):
         def exec_module(self, module: ModuleType) -> None:
             both.wait(20)
-            time.sleep(0.05)  # the other one looks for the module now
+            other.join(0.1)  # meanwhile it looks for the module
             super().exec_module(module)
 
     def spec_of(name: str, file: Path) -> Any:

@@ -120,7 +120,7 @@ class Batched:
 
     @property
     def counts(self) -> bool:
-        """Whether it counts the events of a batch that pass at once."""
+        """Whether it counts the events of a batch that pass immediately."""
         return self.passes and bool(self.length) and not self.chunked
 
 
