@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 from typing import Any, overload
 
@@ -153,28 +153,6 @@ class ReadRows(Sequence[Row]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def numbers(self, attribute: int, begin: int, end: int) -> Any:
-        """Return the values of an attribute in some rows as a `numpy.ndarray`; None where there is a null."""
-        column = self._column(attribute, begin, end)
-        return None if column.null_count else column.to_numpy(zero_copy_only=False)
-
-    def codes(self, attribute: int, begin: int, end: int) -> tuple[Any, Any] | None:
-        """Return numbers from 0 on for an attribute's values, and which value each is; None where there is a null."""
-        column = self._column(attribute, begin, end)
-        if column.null_count:
-            return None
-        coded = column.dictionary_encode()
-        return coded.indices.to_numpy(), coded.dictionary
-
-    def values(self, attribute: int, begin: int, end: int) -> Any:
-        """Return the values of an attribute in some rows as an Arrow array; None where there is a null."""
-        column = self._column(attribute, begin, end)
-        return None if column.null_count else column
-
-    def has_nulls(self, attributes: Iterable[int]) -> bool:
-        """Tell whether there is a null in one of the attributes."""
-        return any(self._columns.column(attribute).null_count for attribute in attributes)
-
     def column(self, number: int) -> Any:
         """Return the values of an attribute as an Arrow array."""
         return self._columns.column(number)
@@ -182,9 +160,6 @@ class ReadRows(Sequence[Row]):
     def named(self, schema: Any) -> Any:
         """Return the columns as a `pyarrow.RecordBatch` of a schema."""
         return pa.RecordBatch.from_arrays(self._columns.columns, schema=schema)
-
-    def _column(self, attribute: int, begin: int, end: int) -> Any:
-        return self._columns.column(attribute).slice(begin, end - begin)
 
     def _made(self) -> list[Row]:
         if not self._told:

@@ -140,7 +140,7 @@ class Writer:
             raise NotTyped("streams that meet again too often")
         if self._shape.is_mixed and self._shape.returned and self.sorts_texts:
             # The loop has the texts of its beginning, and operators may bring others while it runs.
-            raise NotTyped("an order by texts, beside elements that are called")
+            raise NotTyped("an order by texts, in an app with elements that are called")
         queries = tuple(self._queries[number] for number in sorted(self._queries))
         read = {
             stream: sorted(place for owner, place in self.needs if owner == f"i{number}")

@@ -15,7 +15,7 @@ producer travel next to the payload, so that a consumer can drop repeats and mer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -142,8 +142,3 @@ class Repeats:
         if end > expected:
             self.seen[key] = end
         return min(record.count, max(0, expected - record.seq))
-
-
-def total_events(records: Iterable[Record]) -> int:
-    """Return the number of events in `records`."""
-    return sum(record.count for record in records)

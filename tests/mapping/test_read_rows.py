@@ -58,14 +58,6 @@ def test_values_that_are_not_of_their_type_stay_where_they_are(kind: Type, value
     assert ReadRows.of([(None,), (value,)], (kind,), {0}) is None
 
 
-def test_numbers_and_values_are_there_where_there_is_no_null() -> None:
-    rows = made(ROWS)
-    assert rows.numbers(2, 0, 2).tolist() == [2**40, -(2**63)]
-    assert rows.numbers(2, 0, 3) is None
-    assert rows.values(0, 3, 4).to_pylist() == [""]
-    assert rows.values(0, 2, 4) is None
-
-
 @pytest.mark.parametrize("rows", [ROWS, ROWS[:2], ROWS[3:], [ROWS[0], ROWS[3]]])
 def test_columns_are_written_as_rows_are(rows: list[Any]) -> None:
     bounds = numpy.arange(len(rows) + 1)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy
 
 from spdist.language.types import Type
-from spdist.mapping.read_rows import ReadRows
 from spdist.mapping.text_numbers import TextNumbers
 
 __all__ = ["Keys", "grown"]
@@ -75,37 +74,6 @@ class Keys:
         if len(self._listed) < len(self._numbers):
             self._listed = list(self._numbers)
         return self._listed
-
-    def numbers_of(self, rows: ReadRows, count: int) -> Any:
-        """Return the numbers of the keys of the first rows, so many, as an int64 array; None where there is a null."""
-        if self._texts is not None:
-            texts = rows.values(self._attributes[0], 0, count)
-            known = None if texts is None else self._texts.numbers_of(texts)
-            if texts is None or known is not None:
-                return known
-            self._by_dictionary()
-        coded = self._coded(rows, count)
-        return None if coded is None else self.add(coded[0])[coded[1]]
-
-    def _coded(self, rows: ReadRows, count: int) -> tuple[list[Any], Any] | None:
-        """Return the keys of rows, each once, and which of these each row has; None where there is a null."""
-        coded = [rows.codes(attribute, 0, count) for attribute in self._attributes]
-        found = [one for one in coded if one is not None]
-        if len(found) < len(coded):
-            return None
-        if not found:
-            return [()], numpy.zeros(count, numpy.int64)
-        if len(found) == 1:
-            ((numbers, values),) = found
-            return values.to_pylist(), numbers
-        combined = numpy.zeros(count, numpy.int64)
-        for numbers, values in found:
-            combined = numpy.unique(combined * len(values) + numbers, return_inverse=True)[1]
-        first = numpy.empty(int(combined.max()) + 1, numpy.int64)
-        first[combined[::-1]] = numpy.arange(count)[::-1]
-        came = first.argsort()
-        parts = (values.take(numbers[first[came]]).to_pylist() for numbers, values in found)
-        return list(zip(*parts, strict=True)), came.argsort()[combined]
 
     def add(self, keys: list[Any]) -> Any:
         """Return the numbers of keys, each of which is there once, as an int64 array; new ones get one."""

@@ -78,10 +78,6 @@ def rows_in(state: Any, width: int) -> Iterator[tuple[int | None, Row]]:
                 yield from rows_in(part, width)
 
 
-def _is_container(value: Any) -> bool:
-    return isinstance(value, tuple | list | dict | deque)
-
-
 def labels(plan: PatternPlan) -> tuple[str, ...]:
     """Return what the elements of a pattern that take events are called: by their names, or else by their streams."""
     return tuple(_label(element) for element in plan.elements if isinstance(element, ast.StreamState))
