@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 #: conda-forge's name → PyPI's.
 CONDA_NAMES = {"msgpack-python": "msgpack", "python-duckdb": "duckdb", "types-pyyaml": "types-pyyaml"}
 #: Name on PyPI → module, where they differ.
@@ -56,7 +56,7 @@ def listed() -> dict[str, str]:
 
 
 def test_environment_yml_names_the_same_packages() -> None:
-    document = yaml.safe_load((ROOT / "environment.yml").read_text())
+    document = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
     plain = [one for one in document["dependencies"] if isinstance(one, str)]
     from_pip = next(one["pip"] for one in document["dependencies"] if isinstance(one, dict))
     conda = {CONDA_NAMES.get(key, key): value for key, value in map(requirement, [*plain, *from_pip])}
@@ -70,14 +70,14 @@ def test_every_listed_package_is_used() -> None:
     files = [path for top in ("spdist", "spdist/panels", "tests") for path in (ROOT / top).rglob("*.py")]
     used: set[str] = set()
     for path in files:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 used |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 used.add(node.module.split(".")[0])
     for path in (ROOT / "notebooks").glob("*.ipynb"):
         # The sample data is a package that is opened as files, not imported.
-        used |= set(re.findall(r"(?:import |from |files\(\W+)(\w+)", path.read_text()))
+        used |= set(re.findall(r"(?:import |from |files\(\W+)(\w+)", path.read_text(encoding="utf-8")))
     names = {name: MODULES.get(name, name.replace("-", "_")) for name in listed()}
     assert sorted(name for name, module in names.items() if module not in used and name not in NOT_IMPORTED) == []
 
@@ -90,7 +90,7 @@ def test_every_requirement_has_an_upper_bound() -> None:
 def test_the_lock_has_a_version_in_range_for_each_requirement() -> None:
     """`make setup` installs these; after a change of pyproject.toml, `make lock` writes them anew."""
     locked: dict[str, list[str]] = {}
-    for line in (ROOT / "requirements.lock").read_text().splitlines():
+    for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
         name, version = line.partition(";")[0].strip().split("==")
         locked.setdefault(canonicalize_name(name), []).append(version)
     wanted = [Requirement(one) for one in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]]
@@ -115,14 +115,14 @@ def test_the_licence_is_the_official_text() -> None:
 
 
 def test_the_changelog_begins_with_this_version() -> None:
-    first = re.search(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    first = re.search(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert first
     assert first.group(1) == PROJECT["version"]
 
 
 # ------------------------------------------------------------------------------------------------------ commands
 def test_continuous_integration_runs_make_test_and_nothing_weaker() -> None:
-    lines = [line.strip() for line in (ROOT / ".ci/run").read_text().splitlines() if line.strip()]
+    lines = [line.strip() for line in (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines() if line.strip()]
     assert "set -euo pipefail" in lines
     assert lines[-1] == "make test"
     assert os.access(ROOT / ".ci/run", os.X_OK)
@@ -194,7 +194,7 @@ def test_an_old_python_is_refused_with_its_version(elsewhere: Path) -> None:
 
 # ------------------------------------------------------------------------------------------------------ readme
 def test_the_example_of_the_readme_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     assert example
     exec(compile(example.group(1), "README.md", "exec"), {})
     says = re.search(r"\[\"Alerts\"\]\) +# (.*)", example.group(1))
@@ -205,18 +205,18 @@ def test_the_example_of_the_readme_prints_what_it_says(capsys: pytest.CaptureFix
 
 
 def test_the_pictures_of_the_docs_are_there_and_all_are_shown() -> None:
-    shown = set(re.findall(r"!\[[^]]*\]\(([^)]+\.png)\)", (ROOT / "docs/index.md").read_text()))
+    shown = set(re.findall(r"!\[[^]]*\]\(([^)]+\.png)\)", (ROOT / "docs/index.md").read_text(encoding="utf-8")))
     there = {str(path.relative_to(ROOT / "docs")): path.stat().st_size for path in (ROOT / "docs").rglob("*.png")}
     assert shown == set(there)
     assert {name: size for name, size in there.items() if size > 150_000} == {}
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
 def test_the_table_of_rooms_names_what_is_there() -> None:
-    named = re.findall(r"`([a-z]+/(?:[a-z]+/)*)`", (ROOT / "docs/architecture/house.md").read_text())
+    named = re.findall(r"`([a-z]+/(?:[a-z]+/)*)`", (ROOT / "docs/architecture/house.md").read_text(encoding="utf-8"))
     rooms = {path.name for path in (ROOT / "spdist").iterdir() if path.is_dir() and (path / "__init__.py").exists()}
     assert {f"spdist/{room}/" for room in rooms - {"panels"}} <= set(named)
 
@@ -232,7 +232,7 @@ PLAIN_ROOMS = (
 
 def words_not_used() -> tuple[set[str], set[str]]:
     """The words that the glossary replaces: those that are nowhere, and those that are only not in names."""
-    section = (ROOT / "docs/glossary.md").read_text().partition("## Words that are not used")[2]
+    section = (ROOT / "docs/glossary.md").read_text(encoding="utf-8").partition("## Words that are not used")[2]
     cells = [
         word.strip() for row in re.findall(r"^\| (.*?) \|", section, flags=re.MULTILINE)[1:] for word in row.split(",")
     ]
@@ -292,7 +292,12 @@ def methods_and_fields(path: Path) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("room", EVENT_ROOMS)
 def test_methods_say_what_is_done_with_events(room: str) -> None:
-    section = (ROOT / "docs/glossary.md").read_text().partition("## Names of methods")[2].partition("\n## ")[0]
+    section = (
+        (ROOT / "docs/glossary.md")
+        .read_text(encoding="utf-8")
+        .partition("## Names of methods")[2]
+        .partition("\n## ")[0]
+    )
     good, bad = (re.findall(r"`(\w+)`", text) for text in re.split("No class of these rooms has", section))
     assert {"receive_chunk", "process_columns"} <= {*good}
     assert {"one", "many", "take"} <= {*bad}
@@ -305,7 +310,12 @@ def test_methods_say_what_is_done_with_events(room: str) -> None:
 
 
 def test_the_methods_that_the_glossary_names_are_there() -> None:
-    section = (ROOT / "docs/glossary.md").read_text().partition("## Names of methods")[2].partition("\n## ")[0]
+    section = (
+        (ROOT / "docs/glossary.md")
+        .read_text(encoding="utf-8")
+        .partition("## Names of methods")[2]
+        .partition("\n## ")[0]
+    )
     table = section.partition("No class of these rooms has")[0]
     paths = [path for room in EVENT_ROOMS for path in (ROOT / "spdist" / room).rglob("*.py")]
     there = {given for path in paths for _, given in methods_and_fields(path)}
