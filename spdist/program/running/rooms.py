@@ -27,15 +27,8 @@ __all__ = ["Rooms"]
 
 _LEAST = 16
 _ONE = Most({EACH: 1})
-#: Of rooms in which something stands between calls, the first word.
-_LASTING = {TEXTS, "closings", "dues", "ends", "groups", "keys", "nodes", "pairs", "rows", "timers"}
 #: So much is allowed at a time to those who ask while the loop runs; twice as much as before, up to this.
 _ALLOWED, _MOST_ALLOWED = 1 << 8, 1 << 16
-
-
-def _passes(room: str, most: Most) -> bool:
-    """Tell whether nothing stands in a room between calls, and only events of a call use it."""
-    return room.partition(" ")[0] not in _LASTING and not most.keys() - {EACH}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +72,11 @@ def _mark(program: Program, room: str) -> _Mark | None:
         case "keys":
             return _Mark((f"p{owner}_meta",), 0, none=1)
     return None
+
+
+def _passes(program: Program, room: str) -> bool:
+    """Tell whether nothing stands in a room between calls, and only events of a call use it."""
+    return room != TEXTS and _mark(program, room) is None and not program.most.get(room, _ONE).keys() - {EACH}
 
 
 def _pools(program: Program, owner: str) -> tuple[str, ...]:
@@ -145,7 +143,7 @@ class Rooms:
         self._spare = -1
         self._most = program.most
         #: Rooms of what each call begins anew: so many events have room in them; so many more in this call.
-        self._passing = {room: self._each(room) for room in self._rooms if _passes(room, self._most.get(room, _ONE))}
+        self._passing = {room: self._each(room) for room in self._rooms if _passes(program, room)}
         self._fits = self._left = min((_LEAST // each for each in self._passing.values()), default=2**63)
         #: What tells how many places of a room are used, as far as somebody has asked.
         self._marks: dict[str, _Mark | None] = {}
