@@ -18,6 +18,7 @@ from spdist.program.joins.shape import Joined
 from spdist.program.shape import Keyed, Query, Read, Shape
 from spdist.program.tables.shape import LoopTable, outer_variables
 from spdist.program.text_functions import TextFunction
+from spdist.program.windows.shape import shows_snapshots
 
 __all__ = [
     "EACH",
@@ -173,8 +174,7 @@ class QueryText:
     @property
     def shows_snapshots(self) -> bool:
         """Whether a rate limit shows the results that stand, over and over: each event gives a result of its own."""
-        rate = self.read.checked.query.rate
-        return rate is not None and rate.kind == "snapshot"
+        return shows_snapshots(self.read.checked)
 
     @property
     def is_windowed(self) -> bool:

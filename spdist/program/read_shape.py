@@ -11,7 +11,16 @@ from spdist.language.types import Schema, Type
 from spdist.operators.selection.aggregates import aggregates_in
 from spdist.program.expressions import NotTyped
 from spdist.program.functions import CLOCKS
-from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, events_of, filters_of, window_of
+from spdist.program.windows.shape import (
+    Batched,
+    Kept,
+    Sessions,
+    Sliding,
+    events_of,
+    filters_of,
+    shows_snapshots,
+    window_of,
+)
 
 __all__ = ["Read", "read"]
 
@@ -131,7 +140,7 @@ def read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
         raise NotTyped("what is not read from a stream", given.span)
     window = window_of(given, source.schema, checked.scope)
     filters = filters_of(given.before if window is not None else (*given.before, *given.after), given.span)
-    events = events_of(checked) if window is not None else checked.query.output.events or "current"
+    events = events_of(checked)
     if events == "all" and window is None:  # none leaves
         events = "current"
     looks = [node for node in checked.query.walk() if isinstance(node, ast.In)]
@@ -153,10 +162,9 @@ def _behind(made: Read, window: Kept, given: ast.SingleInput) -> tuple[ast.Expre
         raise NotTyped("'in' of a table in a filter behind a window", given.span)
     select = made.checked.query.select
     totals = any(aggregates_in(item.expression) for item in select.items)
-    shows = made.checked.query.rate is not None and made.checked.query.rate.kind == "snapshot"
     # They only begin anew where the conditions let the copy of an event pass that says so; it must be one that is held.
     unknown = isinstance(window, Batched) and (window.unique is not None or window.passes)
     stays = totals and isinstance(window, Batched) and made.puts_out_expired and select.group_by
-    if stays or ((totals or shows) and unknown):
+    if stays or ((totals or shows_snapshots(made.checked)) and unknown):
         raise NotTyped("totals behind a filter behind such a window", given.span)
     return conditions

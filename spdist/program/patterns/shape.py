@@ -16,6 +16,7 @@ from spdist.operators.patterns.groups import CountState, LogicalState
 from spdist.operators.patterns.states import State
 from spdist.operators.patterns.structure import PatternStates, pattern_states
 from spdist.program.expressions import NotTyped
+from spdist.program.windows.shape import shows_snapshots
 
 __all__ = ["AttributeBound", "Key", "Matched", "Step", "matched"]
 
@@ -309,8 +310,7 @@ def matched(checked: CheckedQuery, given: ast.PatternInput, number: int) -> Matc
     within = 0 if given.within is None else given.within.milliseconds
     states = None if in_lists else shape
     pattern = Matched(number, checked, steps, bases, strict, _repeated(shape.states), within, states)
-    rate = checked.query.rate
-    if rate is not None and rate.kind == "snapshot" and pattern.shares and within:
+    if shows_snapshots(checked) and pattern.shares and within:
         # What is too old at one element, and complete all the same, would be a result that leaves.
         raise NotTyped("a snapshot of what may be too old at one of several elements", given.span)
     for item in checked.query.select.items:

@@ -14,7 +14,18 @@ from spdist.language.checking.scope import Scope
 from spdist.language.types import Schema, Type
 from spdist.program.expressions import NotTyped, dtype_of
 
-__all__ = ["FAR", "Batched", "Kept", "Sessions", "Sliding", "Unique", "events_of", "filters_of", "window_of"]
+__all__ = [
+    "FAR",
+    "Batched",
+    "Kept",
+    "Sessions",
+    "Sliding",
+    "Unique",
+    "events_of",
+    "filters_of",
+    "shows_snapshots",
+    "window_of",
+]
 
 _WHOLE = (Type.INT, Type.LONG)
 #: Times from here on, and as far before 1970, are left to operators, which calculate without bounds.
@@ -130,8 +141,13 @@ Kept = Sliding | Batched
 
 def events_of(checked: CheckedQuery) -> str:
     """Return which results a query puts out that events can leave: a snapshot needs all, where nothing is said."""
+    return checked.query.output.events or ("all" if shows_snapshots(checked) else "current")
+
+
+def shows_snapshots(checked: CheckedQuery) -> bool:
+    """Tell whether a rate limit shows the results that stand, over and over."""
     rate = checked.query.rate
-    return checked.query.output.events or ("all" if rate is not None and rate.kind == "snapshot" else "current")
+    return rate is not None and rate.kind == "snapshot"
 
 
 def filters_of(handlers: Sequence[ast.Node], span: Span | None) -> tuple[ast.Expression, ...]:
