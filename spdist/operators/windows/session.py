@@ -75,7 +75,7 @@ class _Session:
 
 @window("session", _resolve)
 class SessionWindow(Window):
-    """Let events pass immediately; those of a session expire together when its key was quiet for ``session.gap`` ms.
+    """Let events pass immediately; those of a session expire together ``session.gap`` ms after its latest one.
 
     With ``allowed.latency`` a session that ended is kept for that long as the key's previous session, so that late
     events can still join it, or join both sessions to one. Events that are too late are dropped.
