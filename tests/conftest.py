@@ -68,15 +68,17 @@ def pytest_collection_finish() -> None:
 def eventually() -> Callable[..., object]:
     """``eventually(look, what, timeout_s=20)``: call `look` until it returns something true, and return that.
 
-    The time is what a machine may take that has nothing else to do; a busy one has five times as long.
+    The time is what a machine may take that has nothing else to do; a busy one has five times as long. Where `what` is
+    a function, it is asked when the time is over: so it can say how things are.
     """
 
-    def wait(look: Callable[[], T], what: str, timeout_s: float = 20.0) -> T:
+    def wait(look: Callable[[], T], what: str | Callable[[], str], timeout_s: float = 20.0) -> T:
         pace = threading.Event()
         deadline = time.monotonic() + _BUSY * timeout_s
         while not (found := look()):
             if time.monotonic() > deadline:
-                pytest.fail(f"after {_BUSY * timeout_s:g} s still not: {what}")
+                said = what() if callable(what) else what
+                pytest.fail(f"after {_BUSY * timeout_s:g} s still not: {said}")
             pace.wait(0.02)
         return found
 

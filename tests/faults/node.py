@@ -2,8 +2,8 @@
 
 Arguments: directory for everything, file of the app, transport, address of its server. It starts Spark, prints
 ``READY`` and waits for a line with the size of batches: so one stands by while another runs. Then it starts the groups,
-starts those again that fail, and prints ``BATCH`` whenever all run and have gone on. It ends with its parent: when its
-input is closed.
+starts those again that fail, prints ``BATCH`` whenever all run and have gone on, and ``STATE`` with how they are
+whenever that changes. It ends with its parent: when its input is closed.
 """
 
 from __future__ import annotations
@@ -58,13 +58,17 @@ def keep_running(host: SparkHost, work: list[Assignment], ended: threading.Event
         return group
 
     halves = work[: len(work) // 2], work[len(work) // 2 :]
-    groups, before = [start(number) for number in range(2)], [0, 0]
+    groups, before, told = [start(number) for number in range(2)], [0, 0], ""
     while not ended.wait(0.05):
         statuses = [group.status() for group in groups]
         for number, status in enumerate(statuses):
             if status.state == "FAILED":
                 print("again:", str(status.error).partition("\n")[0], flush=True)
                 groups[number] = start(number)
+        state = "; ".join(f"{one.name} {one.state} {one.waiting or ''} {one.error or ''}" for one in statuses)
+        if state != told:
+            told = state
+            print("STATE", " ".join(state.split()), flush=True)
         batches = [status.batches for status in statuses]
         if all(status.state == "RUNNING" for status in statuses) and batches != before:
             before = batches

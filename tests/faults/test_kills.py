@@ -70,7 +70,7 @@ class Node:
         command = [sys.executable, "-m", "tests.faults.node", str(home), str(home / "app.siddhi"), kind, url]
         # A group of its own: the JVM and Spark's Python processes are killed together with it.
         self.process = subprocess.Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE, text=True, start_new_session=True)
-        self.ready, self.batches = threading.Event(), 0
+        self.ready, self.batches, self.state = threading.Event(), 0, "not ready"
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
@@ -81,6 +81,8 @@ class Node:
                 self.ready.set()
             elif line.startswith("BATCH"):
                 self.batches += 1
+            elif line.startswith("STATE"):
+                self.state = line.strip()
             else:
                 print(line, end="")
 
@@ -217,7 +219,11 @@ def survive(
         early = rng.random() < 0.25
         if not early:
             until = rng.randint(1, BATCHES)
-            eventually(lambda n=node, b=until: n.batches >= b or not n.runs(), "the queries go on", 300)
+            eventually(
+                lambda n=node, b=until: n.batches >= b or not n.runs(),
+                lambda n=node, b=until: f"{b} batches pass: {n.batches} have, {n.state}",
+                120,
+            )
         pace.wait(rng.uniform(0, EARLY_S if early else PART_S))
         assert node.runs(), "the process ended before it was killed"
         if left and rng.random() < 0.75:
@@ -231,7 +237,11 @@ def survive(
         reached.append(results.count())
         print(f"{kind}: {left} kills left, {reached[-1]:,} results", flush=True)
 
-    eventually(lambda: results.count() >= len(expected) or not node.runs(), "all results are there", 600)
+    eventually(
+        lambda: results.count() >= len(expected) or not node.runs(),
+        lambda: f"all {len(expected)} results are there: {results.count()} are, {node.state}",
+        240,
+    )
     nodes.kill(node)
     assert read_events(topics, out, schema) == expected
     results.count()
