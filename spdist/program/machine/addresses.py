@@ -6,7 +6,7 @@ each call; a pointer is one value. ``addresses`` has for each array where it is,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numba
@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-__all__ = ["addresses_of", "float64_at", "int64_at", "uint8_at"]
+__all__ = ["addresses_of", "float64_at", "int64_at", "lending", "uint8_at"]
 
 #: Whether each index is looked at (``NUMBA_BOUNDSCHECK``): a pointer knows no length, so there are arrays then.
 _CHECKED = bool(numba.config.BOUNDSCHECK)  # type: ignore[attr-defined]
@@ -34,6 +34,15 @@ def addresses_of(arrays: Iterable[Any]) -> tuple[Any]:
     places = [word for array in kept for word in (array.__array_interface__["data"][0], len(array))]
     made = _Pinned((numpy.array(places, numpy.int64),))
     made.arrays = kept
+    return made
+
+
+def lending(given: tuple[Any], lent: Mapping[int, Any]) -> tuple[Any]:
+    """Return what `addresses_of` has returned with other arrays at some places, of the same type and as long."""
+    made = _Pinned((given[0].copy(),))
+    made.arrays = (given, *lent.values())
+    for place, array in lent.items():
+        made[0][2 * place : 2 * place + 2] = array.__array_interface__["data"][0], len(array)
     return made
 
 

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -74,6 +74,8 @@ class Compiled:
     #: From arrays, in the order of the text, to what ``run`` is given for them in each call, until there are others;
     #: ``expire`` is given the arrays.
     given: Callable[[Iterable[Any]], tuple[Any, ...]]
+    #: From that, and arrays by their place, to what ``run`` is given for a call that reads these in place of its own.
+    lending: Callable[[tuple[Any, ...], Mapping[int, Any]], tuple[Any, ...]]
     #: From a function of three whole numbers to what must be kept, and what ``run`` is given for it as ``callback``.
     callback: Callable[[Callable[[int, int, int], int]], tuple[Any, Any]]
 
@@ -87,7 +89,11 @@ def interpreted(program: Program) -> Compiled:
     exec(compile(source, "<program>", "exec"), names)
     names["uintp"] = _place
     names["called"] = lambda callback, *numbers: callback(*map(int, numbers))
-    return Compiled(names["run"], names["expire"], kernels, tuple, lambda function: (function, function))
+    return Compiled(names["run"], names["expire"], kernels, tuple, _lending, lambda function: (function, function))
+
+
+def _lending(given: tuple[Any, ...], lent: Mapping[int, Any]) -> tuple[Any, ...]:
+    return tuple(lent.get(place, array) for place, array in enumerate(given))
 
 
 class Compiling:
@@ -295,7 +301,7 @@ def _load(file: Path) -> Compiled:
     from numba.core.dispatcher import Dispatcher
 
     from spdist.program.machine import kernels
-    from spdist.program.machine.addresses import addresses_of
+    from spdist.program.machine.addresses import addresses_of, lending
 
     module = _module(file)
     whole, small = (numba.types.Array(kind, 1, "C") for kind in (numba.int64, numba.int16))
@@ -304,7 +310,7 @@ def _load(file: Path) -> Compiled:
     if isinstance(expire, Dispatcher):  # else it does nothing, or little
         expire.compile((numba.int64, whole))
         expire = lambda now, *arrays: module.expire(now, *addresses_of(arrays))  # noqa: E731
-    return Compiled(module.run, expire, kernels, addresses_of, _callback)
+    return Compiled(module.run, expire, kernels, addresses_of, lending, _callback)
 
 
 def _callback(function: Callable[[int, int, int], int]) -> tuple[Any, Any]:

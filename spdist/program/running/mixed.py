@@ -41,7 +41,7 @@ from spdist.program.machine.shared import (
     WAKE,
 )
 from spdist.program.parts import Program
-from spdist.program.running.running import NOT_TYPED, ONE_CHUNK, Chunk, PutOut, Running
+from spdist.program.running.running import NOT_TYPED, ONE_CHUNK, Chunk, Lent, PutOut, Running
 from spdist.program.states.bucket import LoopBuckets
 
 __all__ = ["MixedRunning", "Operators"]
@@ -204,14 +204,16 @@ class MixedRunning(Running):
         self._rows_given = {f"i{self._inputs.index(stream)}": _Given.of(arrivals)}
         return super().process_chunk(stream, arrivals, now, until)
 
-    def _run(self, begins: Any, size: int, at: Any, which: Any, now: int, *, fires: bool) -> None:
+    def _run(
+        self, begins: Any, size: int, at: Any, which: Any, now: int, *, fires: bool, lent: Lent | None = None
+    ) -> None:
         shared = self._shared
         shared[FIRED], shared[FIRED_NUMBER], shared[ELEMENT] = NO_TIMER, 0, NO_ELEMENT
         self._failed = None
         self._step = -1, 0
         self._look_at_timers()
         try:
-            super()._run(begins, size, at, which, now, fires=fires)
+            super()._run(begins, size, at, which, now, fires=fires, lent=lent)
         except BaseException:
             self._held.clear()
             raise

@@ -25,7 +25,7 @@ from spdist.program.running.rooms import Rooms
 from spdist.program.tables.text import REFUSED
 from spdist.program.windows.shape import FAR
 
-__all__ = ["NOT_TYPED", "ONE_CHUNK", "PutOut", "Running"]
+__all__ = ["NOT_TYPED", "ONE_CHUNK", "Lent", "PutOut", "Running"]
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,8 @@ NOT_TYPED = "a value is not of its type"
 TOO_FAR = "a time near the limits of a long"
 #: Where a chunk begins that is the only one.
 ONE_CHUNK = numpy.zeros(1, numpy.int64)
+#: Arrays that a call reads in place of some of the program's, by their place among those.
+Lent = Mapping[int, Any]
 #: A stream, and the events of a chunk that is put out to it.
 Chunk = tuple[str, list[Arrival]]
 
@@ -110,6 +112,13 @@ class Running(Rooms):
         }
         self._known, self._timed = program.known, program.shape.times
         self._types = {s: tuple(program.shape.schemas[s].types) for s in program.inputs}
+        places = {name: place for place, name in enumerate(self.arrays)}
+        #: Of each stream that is read the place of its timestamps among the arrays; its attributes that are read, with
+        #: their arrays and the places of those.
+        self._input_arrays = {
+            stream: (places[f"i{n}_ts"], [(one, f"i{n}_{one}", places[f"i{n}_{one}"]) for one in read])
+            for n, (stream, read) in enumerate(program.inputs.items())
+        }
         infos = ((id, self.arrays.get(f"{table.name}_info")) for id, table in program.shape.tables.items())
         #: What is known of each table as a whole, by its name.
         self._tables = [(id, info) for id, info in infos if info is not None]
@@ -146,12 +155,13 @@ class Running(Rooms):
                 return None
         begins, at, which = self._ranks.events(parts)
         self.make_room(len(at))
+        lent: dict[int, Any] = {}
         for stream, given in columns.items():
-            part, number = parts[stream], self.program.shape.sources.index(stream)
-            self._fill(number, stream, given, part.times if part.stamps is None else part.stamps)
+            part = parts[stream]
+            lent.update(self._fill(stream, given, part.times if part.stamps is None else part.stamps))
             if not self._computed(stream, len(part.times)):
                 return None
-        self._run(begins, 1, at, which, now, fires=True)
+        self._run(begins, 1, at, which, now, fires=True, lent=lent)
         return {
             stream: put
             for number, stream in enumerate(self.program.outputs)
@@ -273,7 +283,9 @@ class Running(Rooms):
                 )
         return tuple(values)
 
-    def _run(self, begins: Any, size: int, at: Any, which: Any, now: int, *, fires: bool) -> None:
+    def _run(
+        self, begins: Any, size: int, at: Any, which: Any, now: int, *, fires: bool, lent: Lent | None = None
+    ) -> None:
         """Run the program on chunks of one size; `fires`: timers, too, that are due until an event is."""
         for count in self._counts:
             self.arrays[count][0] = 0
@@ -285,6 +297,8 @@ class Running(Rooms):
         accepting = [(id, info) for id, info in self._tables if not info[REFUSED]]
         self._broken, self.within = None, True
         parameters = self._parameters  # whoever makes room meanwhile puts others in their place
+        if lent:
+            parameters = self.compiled.lending(parameters, lent)
         try:
             self.compiled.run(begins, size, at, which, int(fires), now, self._callback, *parameters)
         finally:
@@ -322,17 +336,21 @@ class Running(Rooms):
 
     # Columns.
 
-    def _fill(self, number: int, stream: str, columns: Mapping[int, Any], stamps: Any) -> None:
+    def _fill(self, stream: str, columns: Mapping[int, Any], stamps: Any) -> Lent:
+        """Let events be the input; returns what the loop is to read where it is, in place of the arrays for it."""
         arrays, types, count = self.arrays, self._types[stream], len(stamps)
-        arrays[f"i{number}_ts"][:count] = stamps
-        for place in self.program.inputs[stream]:
-            column, name = columns[place], f"i{number}_{place}"
-            values = arrays[name][:count]
-            given = self.numbers(column, types[place], values)
-            if given is not values:
+        place, inputs = self._input_arrays[stream]
+        lent = {place: numpy.ascontiguousarray(stamps, numpy.int64)}
+        for attribute, name, place in inputs:
+            column, values = columns[attribute], arrays[name][:count]
+            given = self.numbers(column, types[attribute], values)
+            if given.dtype == values.dtype and given.flags.aligned:
+                lent[place] = given
+            else:
                 values[:] = given
             nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else 0
             arrays[f"{name}_n"][:count] = nulls
+        return lent
 
     def _put_out(self, number: int, stream: str, columns: Mapping[str, Mapping[int, Any]]) -> PutOut | None:
         arrays, owner = self.arrays, f"h{number}"
