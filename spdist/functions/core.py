@@ -55,8 +55,9 @@ def coalesce(site: Site, arguments: Codes) -> Code:
     nullable = all(a.nullable for a in arguments)
     exact = all(a.exact for a in arguments)
     if all(a.atom for a in arguments):
-        chain = "".join(f"{a.value} if {a.value} is not None else " for a in arguments[:-1])
-        return Code(f"({chain}{arguments[-1].value})", arguments[0].type, nullable, exact=exact)
+        last = next((n for n, a in enumerate(arguments) if not a.nullable), len(arguments) - 1)
+        chain = "".join(f"{a.value} if {a.value} is not None else " for a in arguments[:last])
+        return Code(f"({chain}{arguments[last].value})", arguments[0].type, nullable, exact=exact)
     call = f"{site.bind(_first, 'first')}({', '.join(a.text for a in arguments)})"
     return Code(call, arguments[0].type, nullable, exact=exact)
 

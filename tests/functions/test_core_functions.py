@@ -32,6 +32,12 @@ def test_uuids_differ_within_an_app_and_repeat_in_a_replay() -> None:
     assert drawn() == first
 
 
+def test_what_is_never_null_ends_a_choice() -> None:
+    # Python would warn of code that asks whether a number is there, and a user would read it.
+    app = f"{STREAM} from S select coalesce(2, i) as a, default(3, 0) as b, coalesce(i, 4, i) as c insert into Out;"
+    assert run(app, {"S": [(1, (None,) * 7), (2, (1, *(None,) * 6))]})["Out"] == [(1, (2, 3, 4)), (2, (2, 3, 1))]
+
+
 def test_copies_of_an_app_draw_other_uuids() -> None:
     assert not set(drawn("Draws-1")) & set(drawn("Draws-2"))
 
