@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from spdist.config.allowed import Allowed
 from spdist.config.sections import ScriptSettings, Transports
 from spdist.connectors.receiving import now_ms
-from spdist.engine.island.messages import Mapped, Messages, kafka_sources, map_setting, mapped_topics, wants_keys
+from spdist.engine.island.messages import Mapped, kafka_sources, map_setting, mapped_topics, wants_keys
 from spdist.engine.shards.layout import assignment_hash
 from spdist.engine.shards.state import Positions
 from spdist.engine.spark.query import KafkaInput, QuerySettings
@@ -347,6 +347,7 @@ class UserReader:
         if users is None or not users.users:
             return self._transport.read(topic, partition, offset)
         from spdist.connectors.kafka.link import KafkaAccess, KafkaTopics
+        from spdist.transports.kafka.record_batches import FetchedMessages
 
         if self._mapped is None:
             self._mapped = mapped_topics(
@@ -361,8 +362,8 @@ class UserReader:
         try:
             for at, sent, key, value in topics.messages(users.name, partition, offset):
                 mapped = self._mapped[topic]
-                messages = mapped.timely(Messages.of(topic, partition, [(at, sent, value, key)]), now_ms())
-                found += list(mapped.records(messages)) or [Record(topic, partition, b"", 0, offset=at)]
+                messages = mapped.timely(FetchedMessages.of([(at, sent, value, key)]), now_ms())
+                found += list(mapped.records(partition, messages)) or [Record(topic, partition, b"", 0, offset=at)]
         finally:
             topics.close()
         return found

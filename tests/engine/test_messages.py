@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.engine.island.messages import Mapped, Messages, by_time, cut
+from spdist.engine.island.messages import Mapped, by_time, cut
 from spdist.engine.spark.tasks import Arrivals
 from spdist.language import ast
 from spdist.language.types import Schema
@@ -22,6 +22,7 @@ from spdist.mapping.base import MapSetting
 from spdist.transports.base import NO_CLOCK, Record, Repeats
 from spdist.transports.errors import read_errors
 from spdist.transports.events import EventList, Events
+from spdist.transports.kafka.record_batches import FetchedMessages
 from spdist.transports.log import LogTransport
 from spdist.transports.options import Options
 from spdist.transports.payloads.payload import Payload
@@ -55,7 +56,7 @@ def mapped(
     place: Path | str = ".", on_error: str = "LOG", *, live: bool = False, map: MapSetting | None = None
 ) -> Mapped:
     rejects = Rejects(LogTransport(place), "App", "S", Options({"on.error": on_error}, "the @source"))
-    return Mapped("orders", map or setting(), rejects, live=live)
+    return Mapped(TOPIC, "orders", map or setting(), rejects, live=live)
 
 
 def event(v: int) -> dict[str, Any]:
@@ -127,7 +128,7 @@ def test_a_record_is_cut_between_messages(drawn: list[Any], position: int) -> No
 def test_events_of_a_message_are_one_chunk_of_its_time_and_offset() -> None:
     batch = json.dumps([event(1), event(2)]).encode()
     (record,) = mapped().records(
-        Messages.of(TOPIC, 0, [(7, 50, batch, None), (9, 40, json.dumps(event(3)).encode(), None)])
+        0, FetchedMessages.of([(7, 50, batch, None), (9, 40, json.dumps(event(3)).encode(), None)])
     )
     assert list(record.events or ()) == [
         (50, 7, b"\x00", 0, 50, ("k1", 1)),
@@ -163,7 +164,7 @@ def test_records_have_a_bound_that_splits_no_message(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("spdist.engine.island.messages.MOST_EVENTS", 4)
     several = [[event(n) for n in range(size)] for size in (3, 2, 1, 1, 6, 1)]
     listed = [(offset, 5, json.dumps(one).encode(), None) for offset, one in enumerate(several)]
-    records = list(mapped().records(Messages.of(TOPIC, 0, listed)))
+    records = list(mapped().records(0, FetchedMessages.of(listed)))
     assert [sorted(set(record.events.order)) for record in records if record.events] == [[0], [1, 2, 3], [4], [5]]
 
 
@@ -171,7 +172,7 @@ def test_what_cannot_be_read_is_kept_once_however_often_it_is_read(tmp_path: Pat
     values = [b"nonsense", json.dumps([event(1), {"event": {"k": "a"}}, {"event": {}}]).encode()]
     for _ in range(2):
         (record,) = mapped(tmp_path, "STORE").records(
-            Messages.of(TOPIC, 0, [(4, 1, values[0], None), (5, 2, values[1], None)])
+            0, FetchedMessages.of([(4, 1, values[0], None), (5, 2, values[1], None)])
         )
         assert record.count == 1
     kept = read_errors(LogTransport(tmp_path), "App")
@@ -186,7 +187,7 @@ def test_a_message_that_nobody_can_read_takes_none_along_and_is_counted(tmp_path
     hostile = (b"[" * 5000, b'{"event":' * 5000, b'{"event":{"k":"a","v":' + b"9" * 5000 + b"}}", b"\xff")
     values = [one for bad in hostile for one in (bad, json.dumps(event(1)).encode())]
     one = mapped(tmp_path, "STORE")
-    (record,) = one.records(Messages.of(TOPIC, 0, [(n, n, value, None) for n, value in enumerate(values)]))
+    (record,) = one.records(0, FetchedMessages.of([(n, n, value, None) for n, value in enumerate(values)]))
     assert record.events is not None
     assert record.events.order.tolist() == [1, 3, 5, 7]
     assert one.rejected == len(read_errors(LogTransport(tmp_path), "App")) == len(hostile)
@@ -202,7 +203,7 @@ def test_a_value_that_cannot_travel_takes_none_along(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(Payload, "encode", fails)
     one = mapped(tmp_path)
-    found = list(one.records(Messages.of(TOPIC, 0, [(n, n, json.dumps(event(n)).encode(), None) for n in range(4)])))
+    found = list(one.records(0, FetchedMessages.of([(n, n, json.dumps(event(n)).encode(), None) for n in range(4)])))
     assert [record.events.rows for record in found if record.events] == [[("k0", 0)], [("k1", 1)], [("k0", 3)]]
     assert one.rejected == 1
 
@@ -218,7 +219,7 @@ def test_a_message_without_a_value_is_rejected_and_takes_none_along(tmp_path: Pa
 
 def test_messages_read_by_columns_travel_as_those_columns() -> None:
     listed = [(offset, 5, json.dumps(event(offset)).encode(), None) for offset in range(5)]
-    (record,) = mapped().records(Messages.of(TOPIC, 0, listed))
+    (record,) = mapped().records(0, FetchedMessages.of(listed))
     assert record.events is not None
     expected = [{"__ts": 5, "__order": offset} | event(offset)["event"] for offset in range(5)]
     assert record.events.columns.to_pylist() == expected
@@ -252,6 +253,6 @@ def test_an_event_whose_time_cannot_travel_takes_none_along(tmp_path: Path, monk
 
     monkeypatch.setattr(one._mapper, "read", own_times)
     values = [json.dumps({"k": "a", "v": v}).encode() for v in range(3)]
-    (record,) = one.records(Messages.of(TOPIC, 0, [(n, n, value, None) for n, value in enumerate(values)]))
+    (record,) = one.records(0, FetchedMessages.of([(n, n, value, None) for n, value in enumerate(values)]))
     assert [row for *_, row in record.events or ()] == [("a", 0), ("a", 2)]
     assert one.rejected == 1

@@ -9,9 +9,9 @@ is what happens to any record.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import pyarrow as pa
@@ -33,10 +33,12 @@ from spdist.transports.payloads.payload import Payload, payload_columns, since
 from spdist.transports.rejects import Rejects
 from spdist.transports.source_writer import NUMBERS_EACH
 
+if TYPE_CHECKING:
+    from spdist.transports.kafka.record_batches import FetchedMessages
+
 __all__ = [
     "MOST_EVENTS",
     "Mapped",
-    "Messages",
     "by_time",
     "cut",
     "kafka_endpoints",
@@ -52,46 +54,15 @@ _TIMES = 2**63
 MOST_EVENTS = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class Messages:
-    """Messages of one partition in the order of their offsets: parallel columns.
-
-    Parameters
-    ----------
-    topic : str
-        Our name of the topic.
-    partition : int
-        Which partition.
-    offsets, times : pyarrow.Int64Array
-        Of each message; times in ms.
-    values : pyarrow.BinaryArray
-        The payloads, none of them null.
-    keys : list of bytes or None, optional
-        The keys, where they are wanted.
-    """
-
-    topic: str
-    partition: int
-    offsets: Any
-    times: Any
-    values: Any
-    keys: list[bytes | None] | None = None
-
-    @classmethod
-    def of(cls, topic: str, partition: int, listed: Sequence[tuple[int, int, bytes, bytes | None]]) -> Messages:
-        """Return messages of which offset, time, payload and key are known one by one."""
-        offsets, times, values, keys = (list(column) for column in zip(*listed, strict=True))
-        columns = (pa.array(offsets, pa.int64()), pa.array(times, pa.int64()), pa.array(values, pa.binary()))
-        return cls(topic, partition, *columns, keys)
-
-
 class Mapped:
     """Makes records of the messages of one topic.
 
     Parameters
     ----------
+    topic : str
+        Our name of the topic.
     name : str
-        What Kafka calls the topic, for ``trp:topic``.
+        What Kafka calls it, for ``trp:topic``.
     setting : MapSetting
         The stream that is fed, and the ``@map``.
     rejects : Rejects
@@ -104,9 +75,10 @@ class Mapped:
     That of the mapping.
     """
 
-    def __init__(self, name: str, setting: MapSetting, rejects: Rejects, *, live: bool) -> None:
+    def __init__(self, topic: str, name: str, setting: MapSetting, rejects: Rejects, *, live: bool) -> None:
         self.live = live
         self.stream = setting.stream
+        self._topic = topic
         self._name = name
         self._columns = ColumnReader(setting)
         self._mapper = self._columns.reader.mapper
@@ -118,7 +90,7 @@ class Mapped:
         """How many messages, and events of messages, could not be read."""
         return self._rejects.count
 
-    def timely(self, messages: Messages, now: int) -> Messages:
+    def timely(self, messages: FetchedMessages, now: int) -> FetchedMessages:
         """Return messages, at least one, that are read at `now`, ms: none of them later where the app is live."""
         within = pc.min_max(messages.times)
         if within["min"].as_py() > 0 and not (self.live and within["max"].as_py() > now):
@@ -128,16 +100,16 @@ class Mapped:
         times = [now if time <= 0 or (self.live and time > now) else time for time in sent]
         return replace(messages, times=pa.array(times, pa.int64()))
 
-    def records(self, messages: Messages) -> Iterator[Record]:
-        """Yield the records of some messages, in order; none where there is no event in them."""
-        for start in range(0, len(messages.offsets), MOST_EVENTS):
+    def records(self, partition: int, messages: FetchedMessages) -> Iterator[Record]:
+        """Yield the records of some messages of a partition, in order; none where there is no event in them."""
+        for start in range(0, len(messages), MOST_EVENTS):
             end = start + MOST_EVENTS
-            events = self._events(messages, start, end)
+            events = self._events(partition, messages, start, end)
             for begin, stop in _parts(events.order):
                 part = events if (begin, stop) == (0, len(events)) else events.part(begin, stop)
-                yield from self._record(messages, part)
+                yield from self._record(partition, part)
 
-    def _events(self, messages: Messages, start: int, end: int) -> Events:
+    def _events(self, partition: int, messages: FetchedMessages, start: int, end: int) -> Events:
         given = (messages.times, messages.offsets, messages.values)
         sent, numbers, values = (column.slice(start, end - start) for column in given)
         rows: Any
@@ -152,16 +124,16 @@ class Mapped:
             if row is not None:
                 events.add(time, offset, b"", 0, time, row)
             else:
-                self._read(messages, start + number, events)
+                self._read(partition, messages, start + number, events)
         return events.events()
 
-    def _read(self, messages: Messages, number: int, events: EventList) -> None:
+    def _read(self, partition: int, messages: FetchedMessages, number: int, events: EventList) -> None:
         """Read one message with the mapping itself."""
         given = (messages.offsets, messages.times, messages.values)
         offset, sent, value = (column[number].as_py() for column in given)
         properties = {
             "topic": self._name,
-            "partition": str(messages.partition),
+            "partition": str(partition),
             "offset": str(offset),
             "record.timestamp": str(sent),
         }
@@ -172,7 +144,7 @@ class Mapped:
 
         def lost(error: Exception) -> None:
             nonlocal rejected
-            self._reject(messages, value, error, sent, rejected)
+            self._reject(partition, value, error, sent, rejected)
             rejected += 1
 
         try:
@@ -189,31 +161,31 @@ class Mapped:
                 if all(-_TIMES <= time < _TIMES for time in (at, ts)):
                     events.add(at, offset, b"" if alone else child(b"", made), place, ts, row)
                 else:
-                    self._stays(messages, offset, sent, row, f"its time is {ts}")
+                    self._stays(partition, offset, sent, row, f"its time is {ts}")
                 made += 1
 
-    def _reject(self, messages: Messages, value: bytes, error: Exception, sent: int, seq: int) -> None:
+    def _reject(self, partition: int, value: bytes, error: Exception, sent: int, seq: int) -> None:
         # Numbered by their offsets: what is read again after a failure is known to have been rejected.
-        self._rejects.reject(value, error, sent, f"{messages.topic}-{messages.partition}", seq)
+        self._rejects.reject(value, error, sent, f"{self._topic}-{partition}", seq)
 
-    def _stays(self, messages: Messages, offset: int, at: int, row: Row, why: object) -> None:
+    def _stays(self, partition: int, offset: int, at: int, row: Row, why: object) -> None:
         """Reject an event that cannot travel."""
         told = MappingError(f"an event cannot travel: {why}")
-        self._reject(messages, shown(row).encode(), told, at, offset * NUMBERS_EACH + NUMBERS_EACH // 2)
+        self._reject(partition, shown(row).encode(), told, at, offset * NUMBERS_EACH + NUMBERS_EACH // 2)
 
-    def _record(self, messages: Messages, events: Events) -> Iterator[Record]:
+    def _record(self, partition: int, events: Events) -> Iterator[Record]:
         try:
             value = self._payload.encode(events)
         except Exception as error:  # whatever a value is that others have sent
             if len(events) == 1:
-                self._stays(messages, int(events.order[0]), int(events.at[0]), events.rows[0], error)
+                self._stays(partition, int(events.order[0]), int(events.at[0]), events.rows[0], error)
                 return
             for number in range(len(events)):
-                yield from self._record(messages, events.part(number, number + 1))
+                yield from self._record(partition, events.part(number, number + 1))
             return
         yield Record(
-            messages.topic,
-            messages.partition,
+            self._topic,
+            partition,
             value,
             len(events),
             clock=int(events.at.max()),
@@ -318,4 +290,4 @@ def _mapped(instance: CompiledInstance, assigned: AssignedInput, name: str, tran
     assignment, checked, stream = instance.assignment, instance.checked, assigned.stream
     source = kafka_sources(checked)[stream][assigned.number]
     rejects = Rejects(transport, assignment.app, stream, options_of(source, stream), checked.streams.get(f"!{stream}"))
-    return Mapped(name, map_setting(checked, stream, source), rejects, live=not assignment.playback)
+    return Mapped(assigned.topic, name, map_setting(checked, stream, source), rejects, live=not assignment.playback)

@@ -27,7 +27,7 @@ from pyspark import TaskContext
 
 from spdist.connectors.sending import SinkContext, Sinks
 from spdist.engine.island.island import Output
-from spdist.engine.island.messages import Mapped, Messages, mapped_topics
+from spdist.engine.island.messages import Mapped, mapped_topics
 from spdist.engine.shards.background import BackgroundCall, prefetched
 from spdist.engine.shards.columns import arrow_without_pandas, from_batch, from_routed, to_routed
 from spdist.engine.shards.copies import Copies
@@ -145,8 +145,7 @@ class Arrivals:
         for some in messages:
             self.messages[topic] += len(some)
             if users is not None:
-                own = Messages(topic, partition, some.offsets, some.times, some.values, some.keys)
-                yield from users.records(users.timely(own, told.clock))
+                yield from users.records(partition, users.timely(some, told.clock))
             else:
                 columns = some.offsets.to_pylist(), some.values.to_pylist(), some.headers or (), some.times.to_pylist()
                 for offset, value, headers, sent in zip(*columns, strict=True):

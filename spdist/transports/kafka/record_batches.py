@@ -54,6 +54,12 @@ class FetchedMessages:
     keys: list[bytes | None] | None = None
     headers: list[Sequence[tuple[str, bytes | None]]] | None = None
 
+    @classmethod
+    def of(cls, listed: Sequence[tuple[int, int, bytes, bytes | None]]) -> FetchedMessages:
+        """Return messages, at least one, of which offset, time, payload and key are known one by one."""
+        offsets, times, values, keys = (list(column) for column in zip(*listed, strict=True))
+        return cls(pa.array(offsets, pa.int64()), pa.array(times, pa.int64()), pa.array(values, pa.binary()), keys)
+
     def __len__(self) -> int:
         """Return how many messages there are."""
         return len(self.offsets)
