@@ -87,6 +87,17 @@ def test_a_batch_that_did_not_end_is_undone(opened: Open) -> None:
     assert alive.rows("T") == Counter([("a", 14), ("b", 2), ("c", 11)])
 
 
+def test_a_state_that_is_restored_finds_tables_as_they_are(opened: Open) -> None:
+    life = Life(opened())
+    life.batch(1, FIRST)
+    state = life.app.snapshot()
+    life.batch(2, SECOND)
+    again = Life(opened())
+    again.app.restore(state)
+    assert again.rows("T") == Counter([("a", 14), ("b", 2), ("c", 11)])
+    assert again.rows("Log") == Counter(FIRST + SECOND)
+
+
 def test_a_copy_that_was_replaced_changes_nothing_any_more(opened: Open) -> None:
     old, new = Life(opened()), Life(opened())
     old.batch(1, FIRST)
