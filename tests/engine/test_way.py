@@ -1,4 +1,4 @@
-"""The way of an event, as docs/architecture/engine.md tells it: what runs for a batch from Kafka to Kafka is listed."""
+"""The way of an event, as docs/architecture/lives.md tells it: what runs for a batch from Kafka to Kafka is listed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from spdist.connectors.kafka.writer import KafkaWriter
+from spdist.engine.programs import programmed
 from spdist.engine.shards.shards import ShardSettings
 from spdist.engine.shards.state import StateStore
 from spdist.engine.spark import tasks
@@ -25,6 +26,8 @@ from spdist.engine.spark.source import LogReader
 from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
 from spdist.planning.topology import AssignedInput
+from spdist.program.machine.compiler import Compiled, interpreted
+from spdist.program.parts import Program
 from spdist.transports.kafka.fetching import KafkaFetcher
 from spdist.transports.kafka.options import KafkaSettings
 from spdist.transports.log import LogTransport
@@ -41,7 +44,7 @@ from S#window.length(100) select symbol, avg(price) as price group by symbol ins
 """
 COUNT = 1000
 #: The rooms on the way, of which all that runs is listed, but for these: no event passes through them.
-ROOMS = ("engine/", "mapping/", "connectors/", "transports/")
+ROOMS = ("engine/", "mapping/", "connectors/", "transports/", "program/")
 ASKED = {
     *(f"engine/{one}" for one in ("island/cuts", "shards/memory", "shards/ownership", "shards/places")),
     *(f"engine/local/{one}" for one in ("app", "elements", "home", "idle", "rows")),
@@ -71,7 +74,7 @@ class Producer:
 
 def listed() -> set[str]:
     """The modules that the table names, as paths below `spdist/`."""
-    text = (ROOT / "docs/architecture/engine.md").read_text().partition("## The way of an event")[2]
+    text = (ROOT / "docs/architecture/lives.md").read_text(encoding="utf-8").partition("### From Kafka to Kafka")[2]
     rows = [line.split("|")[2] for line in text.partition("\n## ")[0].splitlines() if line.startswith("| ")]
     found = set()
     for first, *others in (group.split() for row in rows for group in re.findall("`([^`]+)`", row)):
@@ -137,8 +140,23 @@ def traced(query: QuerySettings, monkeypatch: pytest.MonkeyPatch, starts: Sequen
     return {file.removeprefix(own).removesuffix(".py") for file in seen if file.startswith(own)}
 
 
-def test_what_runs_for_an_event_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPDIST_COMPILE_AFTER", "never")
+class Interpreted:
+    """A program that is there when it is asked for; Python executes its text."""
+
+    def __init__(self, program: Program) -> None:
+        self.done = interpreted(program)
+
+    def start(self) -> None:
+        pass
+
+    def ready(self) -> Compiled:
+        return self.done
+
+
+@pytest.mark.parametrize("by_program", [False, True], ids=["operators", "program"])
+def test_what_runs_for_an_event_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_program: bool) -> None:
+    monkeypatch.setenv("SPDIST_COMPILE_AFTER", "0" if by_program else "never")
+    monkeypatch.setattr(programmed, "Compiling", Interpreted)
     producer = Producer()
 
     async def connected(_writer: KafkaWriter) -> Producer:
@@ -148,12 +166,13 @@ def test_what_runs_for_an_event_is_listed(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(KafkaFetcher, "_asked", asked)
     query = settings(tmp_path)
     try:
-        ran = {one for one in traced(query, monkeypatch, (0, COUNT, 2 * COUNT)) if one.startswith(ROOMS)}
+        ran = traced(query, monkeypatch, (0, COUNT, 2 * COUNT))
     finally:
         tasks._KEPT.pop(query.checkpoint).close()
         gc.unfreeze()
     assert len(producer.sent) == 3
-    known = listed()
-    assert sorted(ran - known - ASKED) == []
+    assert ("program/running/running" in ran) is by_program
+    known, passed = listed(), {one for one in ran if one.startswith(ROOMS)}
+    assert sorted(passed - known - ASKED) == []
     assert not known & (ASKED - {"engine/island/publish"})
     assert all((ROOT / "spdist" / f"{one}.py").exists() or (ROOT / "spdist" / one).is_dir() for one in known)
