@@ -18,7 +18,7 @@ import numpy
 from numba import types
 from numba.extending import intrinsic
 
-from spdist.mapping.json_loop import BOOL, DOUBLE, FLOAT, LONG, MISSING, TEXT, THERE, WRITTEN
+from spdist.mapping.json_columns import BOOL, DOUBLE, FLOAT, LONG, MISSING, TEXT, THERE, WRITTEN
 from spdist.mapping.payload_reader import SURELY_REAL
 
 __all__ = ["columns"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spdist.errors import MappingError
 from spdist.language import ast
 from spdist.language.types import Schema, Type
-from spdist.mapping import json_columns, json_loop
+from spdist.mapping import json_columns
 from spdist.mapping.base import MapSetting
 from spdist.mapping.json_columns import ColumnReader
 from spdist.mapping.kernels import Kernels
@@ -31,7 +31,7 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
     assert (kernels.module is not None) == (request.param == "compiled")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_columns, "FEW", 1)
-        patch.setattr(json_loop, "_KERNELS", kernels)
+        patch.setattr(json_columns, "_KERNELS", kernels)
         yield request.param
 
 
@@ -225,8 +225,10 @@ def test_what_is_read_again_are_the_doubted_alone(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_loop_is_left_out_for_a_while_where_it_is_sure_of_few(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader, asked, read = ColumnReader(_setting(_PRICES)), list[Any](), json_loop.JsonLoop.read
-    monkeypatch.setattr(json_loop.JsonLoop, "read", lambda loop, payloads: asked.append(loop) or read(loop, payloads))
+    reader, asked, read = ColumnReader(_setting(_PRICES)), list[Any](), json_columns.JsonLoop.read
+    monkeypatch.setattr(
+        json_columns.JsonLoop, "read", lambda loop, payloads: asked.append(loop) or read(loop, payloads)
+    )
     escaped = pa.array([b'{"price":1.5,"a":"\\u0041"}'] * 3, pa.binary())
     for _ in range(json_columns._PAUSE + 1):
         rows, columns = reader.read(escaped)
