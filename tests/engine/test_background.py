@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from spdist.engine.shards.background import BackgroundCall, prefetched
+from spdist.engine.shards.shards import BackgroundCall
+from spdist.engine.spark.tasks import prefetched
 
 PATIENCE_S = 10
 

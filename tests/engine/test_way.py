@@ -46,7 +46,7 @@ COUNT = 1000
 #: The rooms on the way, of which all that runs is listed, but for these: no event passes through them.
 ROOMS = ("engine/", "mapping/", "connectors/", "transports/", "program/")
 ASKED = {
-    *(f"engine/{one}" for one in ("island/cuts", "shards/memory", "shards/ownership", "shards/places")),
+    *(f"engine/{one}" for one in ("island/cuts", "shards/memory", "shards/places")),
     *(f"engine/local/{one}" for one in ("app", "elements", "home", "idle", "rows")),
     *(f"engine/spark/{one}" for one in ("carried", "query", "stalls", "stopping")),
     *("engine/island/publish", "transports/log", "transports/rejects", "transports/whole_files"),

@@ -10,15 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from spdist.clock import Clock, SystemClock
 from spdist.engine.island.island import Island, Output
 from spdist.engine.island.messages import cut
-from spdist.engine.shards.ownership import Ownership
 from spdist.engine.shards.state import Positions, Segment, StateStore, later
 from spdist.errors import FencedError, StateError
 from spdist.operators.tables.stores import Batch
 from spdist.transports.base import Record
 
-__all__ = ["Shard", "SnapshotPolicy"]
+__all__ = ["Ownership", "Shard", "SnapshotPolicy"]
+
+#: So long after an append nobody can have noticed that its process stands still, let alone have taken over, ms.
+_SURE_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,46 @@ class SinceSnapshot:
         """Whether it is time for a snapshot, which needs that all has been published."""
         enough = max(self.policy.payload_bytes, self._snapshot_bytes)
         return self._segments >= self.policy.segments or self._payload_bytes >= enough
+
+
+class Ownership:
+    """When it was last known that nobody has taken a state over.
+
+    A process may stand still between making a batch durable and publishing it, as on a machine that is suspended; its
+    group may run elsewhere meanwhile, and have published the batch.
+
+    Parameters
+    ----------
+    store : StateStore
+        The state.
+    owner : str
+        Whose it is.
+    clock : Clock, optional
+        This machine's; its steady reading only.
+    """
+
+    def __init__(self, store: StateStore, owner: str, clock: Clock | None = None) -> None:
+        self._store = store
+        self._owner = owner
+        self._clock = clock or SystemClock()
+        self._known_ms = 0
+
+    def begin_append(self) -> None:
+        """Note that the owner is about to append, which fails where somebody has taken over."""
+        self._known_ms = self._clock.steady_ms()
+
+    def check(self) -> None:
+        """Find out whether it is still the owner's, if a second has passed since that was known.
+
+        Raises
+        ------
+        FencedError
+            Another owner has taken over; nothing may be published.
+        """
+        now_ms = self._clock.steady_ms()
+        if now_ms - self._known_ms >= _SURE_MS:
+            self._store.check_owner(self._owner)
+            self._known_ms = now_ms
 
 
 class Shard:

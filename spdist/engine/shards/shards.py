@@ -10,6 +10,7 @@ import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -18,7 +19,6 @@ from spdist.config.allowed import Allowed
 from spdist.engine.island.cuts import Cut
 from spdist.engine.island.hosted import build_island
 from spdist.engine.island.island import Island, Output
-from spdist.engine.shards.background import BackgroundCall
 from spdist.engine.shards.copies import Copies
 from spdist.engine.shards.memory import resident_bytes
 from spdist.engine.shards.shard import Shard, SnapshotPolicy
@@ -32,7 +32,16 @@ from spdist.planning.topology import AssignedInput, Assignment, shard_names
 from spdist.transports.base import Record
 from spdist.transports.commands import SCHEMAS
 
-__all__ = ["Counters", "HostedShards", "ReadBatch", "Router", "ShardSettings", "island_maker", "lowest_positions"]
+__all__ = [
+    "BackgroundCall",
+    "Counters",
+    "HostedShards",
+    "ReadBatch",
+    "Router",
+    "ShardSettings",
+    "island_maker",
+    "lowest_positions",
+]
 
 
 #: How much longer than a count of rows the time is until the next one, at least.
@@ -196,7 +205,7 @@ class ReadBatch(Protocol):
 
 
 class Sending(Protocol):
-    """What was put out before, and leaves while others go on (`spdist.engine.shards.background.BackgroundCall`)."""
+    """What was put out before, and leaves while others go on (`BackgroundCall`)."""
 
     def is_over(self) -> bool:
         """Tell whether all of it has been published."""
@@ -205,6 +214,35 @@ class Sending(Protocol):
     def end(self) -> object:
         """Wait until it is over; raises what went wrong."""
         ...
+
+
+class BackgroundCall:
+    """Makes one call in a thread behind the caller, who goes on and asks later what has become of it.
+
+    State
+    -----
+    The call, and its error until somebody has asked.
+    """
+
+    def __init__(self) -> None:
+        self._call: Future[None] | None = None
+
+    def begin(self, call: Callable[[], None]) -> None:
+        """Begin a call; the one before must have been asked for."""
+        pool = ThreadPoolExecutor(1, thread_name_prefix="behind")
+        self._call = pool.submit(call)
+        pool.shutdown(wait=False)  # the thread ends with the call
+
+    def is_over(self) -> bool:
+        """Tell whether no call runs, nor one has failed for which nobody has asked."""
+        return self._call is None or (self._call.done() and self._call.exception() is None)
+
+    def end(self) -> bool:
+        """Wait until the call has ended, and raise its error; False the second time, or where none began."""
+        call, self._call = self._call, None
+        if call is not None:
+            call.result()
+        return call is not None
 
 
 #: Of what was published before anybody went on.

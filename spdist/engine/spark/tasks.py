@@ -13,14 +13,16 @@ between groups, that drop repeats by their numbers, would never see.
 from __future__ import annotations
 
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, fields
+from dataclasses import astuple, dataclass, fields
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -28,11 +30,10 @@ from pyspark import TaskContext
 from spdist.connectors.sending import SinkContext, Sinks
 from spdist.engine.island.island import Output
 from spdist.engine.island.messages import Mapped, mapped_topics
-from spdist.engine.shards.background import BackgroundCall, prefetched
 from spdist.engine.shards.columns import arrow_without_pandas, from_batch, from_routed, to_routed
 from spdist.engine.shards.copies import Copies
 from spdist.engine.shards.memory import check_memory, collect_rarely, resident_bytes, set_aside
-from spdist.engine.shards.shards import Counters, HostedShards, Router, island_maker
+from spdist.engine.shards.shards import BackgroundCall, Counters, HostedShards, Router, island_maker
 from spdist.engine.shards.state import Positions, StateStore
 from spdist.engine.spark.appended import not_appended
 from spdist.engine.spark.carried import carrying_errors
@@ -52,7 +53,18 @@ from spdist.transports.payloads.headers import outsiders_record
 if TYPE_CHECKING:
     from spdist.transports.kafka.record_batches import FetchedMessages
 
-__all__ = ["COUNTERS", "Arrivals", "catch_up", "rejected_column", "route_batch", "run_batch", "run_routed_batch"]
+__all__ = [
+    "COUNTERS",
+    "Arrivals",
+    "catch_up",
+    "prefetched",
+    "rejected_column",
+    "route_batch",
+    "run_batch",
+    "run_routed_batch",
+]
+
+T = TypeVar("T")
 
 #: The counters of a batch, in the order in which an islands' task returns them.
 COUNTERS = tuple(field.name for field in fields(Counters))
@@ -309,6 +321,52 @@ def _kept(settings: QuerySettings) -> _Kept:
         _KEPT.clear()
         _KEPT[settings.checkpoint] = _Kept(settings)
     return _KEPT[settings.checkpoint]
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    error: BaseException | None
+
+
+def prefetched(items: Iterable[T], ahead: int = 2) -> Iterator[T]:
+    """Yield `items` in order, while a thread takes those that follow from where they come.
+
+    An error there is raised here, in its place. A caller that does not want the rest closes the iterator; then the
+    thread ends with the item that it is at.
+
+    Parameters
+    ----------
+    items : iterable
+        Used by that thread alone.
+    ahead : int
+        How many items may wait here, at least 1.
+    """
+    made: SimpleQueue[T | _End] = SimpleQueue()
+    places = threading.Semaphore(ahead)
+    left = threading.Event()
+
+    def make() -> None:
+        end = _End(None)
+        try:
+            for item in items:
+                places.acquire()
+                if left.is_set():
+                    return
+                made.put(item)
+        except BaseException as error:  # the caller's to judge
+            end = _End(error)
+        made.put(end)
+
+    threading.Thread(target=make, name="reading", daemon=True).start()
+    try:
+        while not isinstance(item := made.get(), _End):
+            places.release()
+            yield item
+        if item.error is not None:
+            raise item.error
+    finally:
+        left.set()
+        places.release()
 
 
 def run_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
