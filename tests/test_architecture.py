@@ -137,7 +137,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/connectors/kafka/link.py",
     ),
     "aiokafka": (
-        "spdist/connectors/kafka/writer.py",
+        "spdist/connectors/kafka/sink.py",
         "spdist/transports/kafka/fetching.py",
         "spdist/transports/kafka/record_batches.py",
     ),

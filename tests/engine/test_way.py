@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from spdist.connectors.kafka.writer import KafkaWriter
+from spdist.connectors.kafka.sink import KafkaWriter
 from spdist.engine.programs import programmed
 from spdist.engine.shards.shards import ShardSettings
 from spdist.engine.shards.state import StateStore

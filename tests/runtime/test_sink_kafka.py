@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
 
-from spdist.connectors.kafka.sink import KafkaSink, behind, messages_of
+from spdist.connectors.kafka.records import behind, messages_of
+from spdist.connectors.kafka.sink import KafkaSink
 from spdist.connectors.sending import SendError, SinkContext
 from spdist.errors import AppValidationError, TransportError
 from spdist.mapping.passing import ChunkPayload

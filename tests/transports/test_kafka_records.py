@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka.record import MemoryRecords as OtherRecords
 
 from spdist.connectors.kafka.records import OutgoingMessages, PartitionMessages, SentBatch, batches, octets
-from spdist.connectors.kafka.writer import _Records
+from spdist.connectors.kafka.sink import _Records
 
 #: The others are made in the same place, by libraries that need not be there.
 _COMPRESSIONS = (None, "gzip")

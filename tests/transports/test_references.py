@@ -49,7 +49,10 @@ MODULES = {
     "http": ("connectors/http/sink", "connectors/http/source"),
     "file": ("connectors/file/sink", "connectors/file/source"),
     "nats": ("connectors/nats/sink", "connectors/nats/link", "connectors/nats/source"),
-    "kafka": ("connectors/kafka/sink", "connectors/kafka/link", "connectors/kafka/source", "transports/kafka/options"),
+    "kafka": (
+        *(f"connectors/kafka/{name}" for name in ("sink", "records", "link", "source")),
+        "transports/kafka/options",
+    ),
     "log": ("connectors/log/sink", "transports/event_log"),
     "inMemory": ("connectors/memory/sink", "connectors/memory/source"),
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from typing import Any
 
 import numpy
@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 
 from spdist.mapping.octets import OCTETS, bounds, joined, octets_of
 from spdist.mapping.payload_writer import JsonTexts
-from spdist.transports.delivery import ID_HEADER
+from spdist.transports.delivery import ID_HEADER, Deliveries, Delivery
 from spdist.transports.event_log import encoded
 
-__all__ = ["OutgoingMessages", "PartitionMessages", "SentBatch", "batches", "octets"]
+__all__ = ["OutgoingMessages", "PartitionMessages", "SentBatch", "batches", "behind", "messages_of", "octets"]
 
 #: Bytes of a batch that are no record.
 _HEADER_BYTES = 61
@@ -104,6 +104,37 @@ class SentBatch:
     begin: int
     count: int
     records: memoryview
+
+
+def messages_of(deliveries: Sequence[Delivery]) -> tuple[list[OutgoingMessages], str | None]:
+    """Return what deliveries are as messages, up to the first that names no partition, and what is wrong with that."""
+    together = isinstance(deliveries, Deliveries)
+    runs = [deliveries] if together else [list(run) for _, run in groupby(deliveries, _place)]
+    messages: list[OutgoingMessages] = []
+    for run in runs:
+        first = run[0]
+        partition, key = first.options.get("partition.no", ""), first.options.get("key")
+        if partition and not partition.isdecimal():
+            return messages, f"'{partition}' is no partition"
+        numbers = range(first.seq, first.seq + len(run)) if together else [one.seq for one in run]
+        place = first.options["topic"], int(partition) if partition else None, None if key is None else key.encode()
+        payloads = run.payloads if isinstance(run, Deliveries) else [one.payload for one in run]
+        messages.append(OutgoingMessages(*place, payloads, f"{first.producer}:".encode(), numbers, first.seq))
+    return messages, None
+
+
+def _place(one: Delivery) -> tuple[str | None, ...]:
+    return one.producer, *(one.options.get(name) for name in ("topic", "partition.no", "key"))
+
+
+def behind(messages: Sequence[OutgoingMessages], there: int) -> Sequence[OutgoingMessages]:
+    """Return the messages but for the first so many."""
+    left = []
+    for some in messages:
+        if there < len(some.values):
+            left.append(some.since(there))
+        there = max(0, there - len(some.values))
+    return left
 
 
 def octets(payloads: Sequence[Any]) -> Any:

@@ -2,25 +2,65 @@
 
 A message that is sent again after a failure has the same id, and goes to the same partition: whoever must not see one
 twice drops repeats by their ids.
+
+A batch of some thousand messages is made and sent as one thing (`spdist.connectors.kafka.records`, `aiokafka`): a
+message with its id costs less than half a microsecond. Each batch is confirmed by all copies that are in step. The
+producer is idempotent and has one batch of a partition on its way while the next is made, so messages of a partition
+stay in their order, and none is doubled as long as it lives.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import wait
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import (
+    CorruptRecordException,
+    InvalidTopicError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    PolicyViolationError,
+    RecordListTooLargeError,
+)
+from aiokafka.partitioner import DefaultPartitioner
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchBuilderPy
 
 from spdist.connectors.kafka.link import KafkaAccess
-from spdist.connectors.kafka.records import OutgoingMessages
-from spdist.connectors.kafka.writer import KafkaWriter, Refused
+from spdist.connectors.kafka.records import (
+    OutgoingMessages,
+    PartitionMessages,
+    SentBatch,
+    batches,
+    behind,
+    messages_of,
+)
 from spdist.connectors.sending import SendError, SinkContext
 from spdist.errors import TransportError
-from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, Delivery, on_error_of
+from spdist.transports.delivery import KEEPS_EVENTS, Delivery, on_error_of
+from spdist.transports.kafka.options import asyncio_options
 from spdist.transports.options import Options
 
-__all__ = ["KafkaSink", "behind", "messages_of", "open_sink"]
+__all__ = ["KafkaSink", "KafkaWriter", "Refused", "open_sink"]
 
+# It tells of every connection that is not there; what comes of it is ours to say.
+logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+#: Bytes of a batch, where ``batch.size`` says nothing: little below what brokers take where nobody says more. As one
+#: batch waits for the one before, large ones send twice as fast as those of a quarter.
+_BATCH_BYTES = 900 << 10
+_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+#: What lies in a message, and trying again does not change.
+_REFUSED = (*_TOO_LARGE, CorruptRecordException, InvalidTopicError, PolicyViolationError)
+_END_S = 2.0
+#: How long to look for a topic that may not be there.
+_LOOK_S = 3.0
 #: How long brokers are waited for where nothing says it: ``delivery.timeout.ms``, and where the events can be kept.
 _PATIENCE_MS, _KEPT_PATIENCE_MS = 3_600_000, 10_000
 #: How long sending may take before the status says so; between two looks; between two tries: s.
@@ -126,35 +166,196 @@ class _BrokerWait:
             self._context.waiting(None)
 
 
-def messages_of(deliveries: Sequence[Delivery]) -> tuple[list[OutgoingMessages], str | None]:
-    """Return what deliveries are as messages, up to the first that names no partition, and what is wrong with that."""
-    together = isinstance(deliveries, Deliveries)
-    runs = [deliveries] if together else [list(run) for _, run in groupby(deliveries, _place)]
-    messages: list[OutgoingMessages] = []
-    for run in runs:
-        first = run[0]
-        partition, key = first.options.get("partition.no", ""), first.options.get("key")
-        if partition and not partition.isdecimal():
-            return messages, f"'{partition}' is no partition"
-        numbers = range(first.seq, first.seq + len(run)) if together else [one.seq for one in run]
-        place = first.options["topic"], int(partition) if partition else None, None if key is None else key.encode()
-        payloads = run.payloads if isinstance(run, Deliveries) else [one.payload for one in run]
-        messages.append(OutgoingMessages(*place, payloads, f"{first.producer}:".encode(), numbers, first.seq))
-    return messages, None
+class Refused(Exception):
+    """The brokers answer, and do not take a message; `lasting` where they never will."""
+
+    def __init__(self, message: str, lasting: bool) -> None:
+        super().__init__(message)
+        self.lasting = lasting
 
 
-def _place(one: Delivery) -> tuple[str | None, ...]:
-    return one.producer, *(one.options.get(name) for name in ("topic", "partition.no", "key"))
+class _Records(BatchBuilder):  # type: ignore[misc]
+    """A batch whose records are there already: the client puts its header before them, compresses and signs them."""
+
+    def __init__(self, batch: SentBatch, compression: str | None) -> None:
+        codec = getattr(DefaultRecordBatch, f"CODEC_{(compression or 'none').upper()}")
+        super().__init__(len(batch.records), codec)
+        self._relative_offset = batch.count
+        # The client's own, in the form whose parts can be set: time, number and bytes of the records.
+        self._builder = whole = _DefaultRecordBatchBuilderPy(2, codec, 0, -1, -1, 0, 0)
+        whole._first_timestamp = whole._max_timestamp = int(time.time() * 1000)
+        whole._num_records, whole._last_offset = batch.count, batch.count - 1
+        whole._buffer += batch.records
+        self.close()
+
+    def _set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        self._builder.set_producer_state(producer_id, producer_epoch, base_sequence)
 
 
-def behind(messages: Sequence[OutgoingMessages], there: int) -> Sequence[OutgoingMessages]:
-    """Return the messages but for the first so many."""
-    left = []
-    for some in messages:
-        if there < len(some.values):
-            left.append(some.since(there))
-        there = max(0, there - len(some.values))
-    return left
+class KafkaWriter:
+    """Sends messages in order to one Kafka cluster.
+
+    Parameters
+    ----------
+    access : KafkaAccess
+        Where the brokers are.
+
+    State
+    -----
+    A thread with the connections, opened when they are used and again after an error.
+    """
+
+    def __init__(self, access: KafkaAccess) -> None:
+        self._options = access.arguments(producer=True)
+        if self._options.get("compression_type") == "none":  # which the client says by saying nothing
+            del self._options["compression_type"]
+        self._limit = int(self._options.get("batch_size", _BATCH_BYTES))
+        self._partition_of = DefaultPartitioner()
+        self._producer: AIOKafkaProducer | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="kafka", daemon=True)
+        self._thread.start()
+
+    def begin(self, messages: Sequence[OutgoingMessages]) -> Future[tuple[int, Exception | None]]:
+        """Begin to send, in order; while brokers are away it goes on until they are back, or `abandon`.
+
+        Returns
+        -------
+        Future
+            How many are certainly there, and what stopped the next one.
+        """
+        return asyncio.run_coroutine_threadsafe(self._send(messages), self._loop)
+
+    def abandon(self) -> None:
+        """Forget what is on its way, and the connections."""
+        dropping = asyncio.run_coroutine_threadsafe(self._dropped(), self._loop)
+        with contextlib.suppress(TimeoutError):
+            dropping.result(2 * _END_S)
+
+    def close(self) -> None:
+        """Close the connections and end the thread."""
+        if self._loop.is_closed():
+            return
+        self.abandon()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_END_S)
+        self._loop.close()
+
+    async def _send(self, messages: Sequence[OutgoingMessages]) -> tuple[int, Exception | None]:
+        count = sum(len(some.values) for some in messages)
+        try:
+            producer = await self._connected()
+            parts, stopped = await self._parts(producer, messages)
+        except (KafkaError, OSError, TimeoutError, TransportError) as error:
+            await self._dropped()
+            return 0, error
+        writing = (self._write(producer, *place, own) for place, own in parts.items())
+        failed = [stop for stop in await asyncio.gather(*writing) if stop is not None]
+        if failed:
+            # What is behind a batch that failed would be out of its producer's order.
+            await self._dropped()
+        return min([*failed, stopped or (count, None)], key=lambda stop: stop[0])
+
+    async def _parts(
+        self, producer: AIOKafkaProducer, messages: Iterable[OutgoingMessages]
+    ) -> tuple[dict[tuple[str, int], list[PartitionMessages]], tuple[int, Exception] | None]:
+        """Return what goes to each topic and partition; also what goes nowhere: the number of the first, and why."""
+        parts: dict[tuple[str, int], list[PartitionMessages]] = {}
+        start = 0
+        for some in messages:
+            try:
+                shares = list(self._shares(some, await _partitions(producer, some.topic)))
+            except Refused as error:
+                return parts, (start, error)
+            for partition, places in shares:
+                if places:
+                    parts.setdefault((some.topic, partition), []).append(PartitionMessages(some, start, places))
+            start += len(some.values)
+        return parts, None
+
+    def _shares(self, some: OutgoingMessages, partitions: list[int]) -> Iterator[tuple[int, range]]:
+        """Yield each partition and the places of the messages that go there, the same whenever they are sent."""
+        whole, count = range(len(some.values)), len(partitions)
+        if some.partition is not None:
+            if some.partition not in partitions:
+                raise Refused(f"topic '{some.topic}' has no partition {some.partition}", lasting=False)
+            yield some.partition, whole
+        elif some.key is not None:
+            yield self._partition_of(some.key, partitions, partitions), whole
+        else:
+            for turn, partition in enumerate(partitions):
+                yield partition, whole[(turn - some.first) % count :: count]
+
+    async def _write(
+        self, producer: AIOKafkaProducer, topic: str, partition: int, parts: Iterable[PartitionMessages]
+    ) -> tuple[int, Exception | None] | None:
+        """Write to one partition; return the number of the first message that is not there, and why, if one is not."""
+        begin, count, sent = 0, 0, None
+        try:
+            made = batches(parts, self._limit)
+            # In a thread of its own, while the loop sends the one before.
+            while (batch := await asyncio.to_thread(next, made, None)) is not None:
+                # Brokers may refuse a batch and take the next: one is sent when the one before is there.
+                if sent is not None:
+                    await sent
+                begin, count = batch.begin, batch.count
+                records = _Records(batch, self._options.get("compression_type"))
+                sent = await producer.send_batch(records, topic, partition=partition)
+            if sent is not None:
+                await sent
+        except (KafkaError, OSError, TimeoutError) as error:
+            return begin, self._judged(error, count)
+        return None
+
+    def _judged(self, error: Exception, count: int) -> Exception | None:
+        """Return what stopped a batch of so many messages; None where a smaller one is to be tried."""
+        if isinstance(error, _TOO_LARGE) and count > 1:
+            self._limit = max(1, self._limit // 8)
+            return None
+        return Refused(_told(error), lasting=True) if isinstance(error, _REFUSED) else error
+
+    async def _connected(self) -> AIOKafkaProducer:
+        if self._producer is None:
+            producer = AIOKafkaProducer(
+                **asyncio_options(self._options),
+                bootstrap_servers=self._options["bootstrap_servers"],
+                compression_type=self._options.get("compression_type"),
+                acks="all",
+                enable_idempotence=True,
+            )
+            self._producer = producer
+            await producer.start()
+        return self._producer
+
+    async def _dropped(self) -> None:
+        """End whatever runs on the thread: a producer that cannot reach its brokers ends by itself only when it has."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await _end_others()
+            with contextlib.suppress(KafkaError, OSError, TimeoutError, asyncio.CancelledError):
+                await asyncio.wait_for(producer.stop(), _END_S)
+            await _end_others()
+
+
+async def _end_others() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _partitions(producer: AIOKafkaProducer, topic: str) -> list[int]:
+    """Return the partitions of a topic; brokers that make topics by themselves do so."""
+    try:
+        return sorted(await asyncio.wait_for(producer.partitions_for(topic), _LOOK_S))
+    except TimeoutError:
+        if await producer.client.force_metadata_update():
+            raise Refused(f"there is no topic '{topic}'", lasting=False) from None
+        raise
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__} {error}".rstrip()
 
 
 def open_sink(options: Mapping[str, str], context: SinkContext) -> KafkaSink:
