@@ -36,6 +36,13 @@ class ErrorCode(StrEnum):
 class ErrorKind(ErrorCode):
     """The further codes of classes of errors but `PlanningError`."""
 
+    UNSUPPORTED = "SP0105", "SiddhiQL that is understood but not run (yet)."
+    UNDEFINED_ATTRIBUTE = (
+        "SP0106",
+        "Nothing that may be named here has an attribute of that name.",
+        False,
+        "unknown_attribute",
+    )
     UNKNOWN_EXTENSION = (
         "SP0107",
         "No function, window, source, sink, mapping, strategy or script language of that name is known.",

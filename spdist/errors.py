@@ -46,9 +46,7 @@ __all__ = [
     "TransportError",
     "TransportUnavailableError",
     "UnauthorizedError",
-    "UndefinedAttributeError",
     "UndefinedNameError",
-    "UnsupportedFeatureError",
     "error_codes",
     "error_of",
 ]  # fmt: skip
@@ -172,6 +170,7 @@ class SiddhiAppError(SpdistError, ValueError):
     """
 
     code = "SP0100"
+    codes = _by_code(ErrorKind.UNSUPPORTED)
     category: str = "creation"
 
     def __init__(self, message: str, *, errors: tuple[SiddhiAppError, ...] = (), **kwargs: Any) -> None:
@@ -212,7 +211,7 @@ class UndefinedNameError(SiddhiAppError):
     """A stream, table, attribute, function or window of that name is not known here."""
 
     code = "SP0102"
-    codes = _by_code(ErrorKind.UNKNOWN_EXTENSION, ErrorKind.UNDEFINED_SIDE)
+    codes = _by_code(ErrorKind.UNDEFINED_ATTRIBUTE, ErrorKind.UNKNOWN_EXTENSION, ErrorKind.UNDEFINED_SIDE)
 
 
 class DuplicateDefinitionError(SiddhiAppError):
@@ -227,19 +226,6 @@ class SiddhiTypeError(SiddhiAppError, TypeError):
     """An expression or an argument has a type that does not fit."""
 
     code = "SP0104"
-
-
-class UnsupportedFeatureError(SiddhiAppError, NotImplementedError):
-    """SiddhiQL that is understood but not run (yet)."""
-
-    code = "SP0105"
-
-
-class UndefinedAttributeError(UndefinedNameError):
-    """Nothing that may be named here has an attribute of that name."""
-
-    code = "SP0106"
-    category = "unknown_attribute"
 
 
 class AppValidationError(SiddhiAppError):
@@ -406,7 +392,8 @@ _WERE_CLASSES = (
 )  # fmt: skip
 #: Names of classes that are codes of another class now: who catches one catches that class.
 _FORMER: Mapping[str, type[SpdistError]] = {
-    **dict.fromkeys(("UnknownExtensionError", "UndefinedSideError"), UndefinedNameError),
+    "UnsupportedFeatureError": SiddhiAppError,
+    **dict.fromkeys(("UndefinedAttributeError", "UnknownExtensionError", "UndefinedSideError"), UndefinedNameError),
     "DuplicateAnnotationError": DuplicateDefinitionError,
     "UnansweredError": TransportError,
     **dict.fromkeys(("QueryFailedError", "ClockJumpError", "FeedbackError"), EngineError),

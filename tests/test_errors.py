@@ -17,6 +17,7 @@ from spdist.errors import (
     NotLeaderError,
     PlanningError,
     PlanningRule,
+    SiddhiAppError,
     SpdistError,
     StateError,
     TransportError,
@@ -46,6 +47,8 @@ def test_the_rules_of_the_planner_are_codes_with_a_meaning() -> None:
 @pytest.mark.parametrize(
     ("code", "kind", "retryable", "category"),
     [
+        (ErrorKind.UNSUPPORTED, SiddhiAppError, False, "creation"),
+        (ErrorKind.UNDEFINED_ATTRIBUTE, UndefinedNameError, False, "unknown_attribute"),
         (ErrorKind.UNKNOWN_EXTENSION, UndefinedNameError, False, "unknown_extension"),
         (ErrorKind.UNDEFINED_SIDE, UndefinedNameError, False, "syntax"),
         (ErrorKind.DUPLICATE_ANNOTATION, DuplicateDefinitionError, False, "other"),
@@ -90,6 +93,8 @@ def test_no_two_classes_have_one_code() -> None:
     ("name", "kind"),
     [
         ("SharedTableError", PlanningError),
+        ("UnsupportedFeatureError", SiddhiAppError),
+        ("UndefinedAttributeError", UndefinedNameError),
         ("UnknownExtensionError", UndefinedNameError),
         ("UnansweredError", TransportError),
         ("ConflictError", ClusterError),

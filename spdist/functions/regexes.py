@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from spdist.errors import SiddhiTypeError, UnsupportedFeatureError
+from spdist.errors import ErrorKind, SiddhiAppError, SiddhiTypeError
 from spdist.extension import function, signature
 from spdist.java.regex.pattern import JavaPattern, java_pattern
 from spdist.java.regex.syntax import JavaRegexError, UntranslatableRegexError
@@ -40,7 +40,7 @@ def checking(
     Returns
     -------
     Callable
-        Raises SiddhiTypeError for what is no regular expression, UnsupportedFeatureError for one of Java's that cannot
+        Raises SiddhiTypeError for what is no regular expression, SiddhiAppError for one of Java's that cannot
         be run here.
     """
     resolve = signature(id, *overloads)
@@ -63,7 +63,7 @@ def read_constant(regex: str, lenient: bool = False) -> None:
         if not lenient:
             raise SiddhiTypeError(str(error)) from error
     except UntranslatableRegexError as error:
-        raise UnsupportedFeatureError(str(error)) from error
+        raise SiddhiAppError(str(error), code=ErrorKind.UNSUPPORTED) from error
 
 
 def _read(regex: str | None, id: str) -> JavaPattern:

@@ -13,7 +13,7 @@ import ast as python
 import inspect
 from dataclasses import dataclass
 
-from spdist.errors import ErrorKind, SiddhiAppError, SiddhiTypeError, UndefinedNameError, UnsupportedFeatureError
+from spdist.errors import ErrorKind, SiddhiAppError, SiddhiTypeError, UndefinedNameError
 from spdist.language import ast
 from spdist.language.types import Type
 
@@ -74,11 +74,12 @@ def _wrong(definition: ast.FunctionDefinition, script: Script, allowed: bool) ->
             code=ErrorKind.UNKNOWN_EXTENSION,
         )
     if not allowed:
-        return UnsupportedFeatureError(
+        return SiddhiAppError(
             f"The function '{definition.name}' is Python code of the app, which is not run unless that is allowed",
             span=definition.span,
             hint="Allow it for apps you trust: scripts=True, or siddhi.script.python.enabled in deployment.yaml. Such "
             "code may do whatever this process may.",
+            code=ErrorKind.UNSUPPORTED,
         )
     try:
         python.parse("\n".join(script.lines) + "\n")

@@ -11,13 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from spdist.errors import (
-    PlanningError,
-    PlanningRule,
-    SiddhiAppError,
-    Span,
-    UnsupportedFeatureError,
-)
+from spdist.errors import ErrorKind, PlanningError, PlanningRule, SiddhiAppError, Span
 from spdist.language.ast import (
     Annotation,
     FunctionCall,
@@ -53,7 +47,7 @@ class Problems:
 
     def unsupported(self, message: str, span: Span | None, hint: str | None = None) -> None:
         """Note that the app asks for something that is not built yet."""
-        self.found.append(UnsupportedFeatureError(message, span=span, hint=hint))
+        self.found.append(SiddhiAppError(message, span=span, hint=hint, code=ErrorKind.UNSUPPORTED))
 
     def raise_if_any(self) -> None:
         """Raise what was found: the one error, or a PlanningError that holds them all in ``errors``."""

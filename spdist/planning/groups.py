@@ -65,7 +65,7 @@ def plan(
     PlanningError
         The app cannot be split as it asks; names the query and the group, and its class says which rule that breaks.
         ``errors`` holds everything that was found.
-    UnsupportedFeatureError
+    SiddhiAppError
         It asks for something that is not built yet.
     SiddhiAppError
         It does not pass the checker.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spdist.connectors.registry import sink_types, source_types
-from spdist.errors import PlanningError, UnsupportedFeatureError
+from spdist.errors import ErrorKind, PlanningError, SiddhiAppError
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp
 from spdist.planning.channels import topic_name
@@ -54,7 +54,7 @@ def standalone_assignment(
     ------
     PlanningError
         It cannot be split, or nothing comes in.
-    UnsupportedFeatureError
+    SiddhiAppError
         A source or a sink is of a type that is not built; shows where.
     """
     app = checked.name
@@ -147,11 +147,12 @@ def _coming_back(streams: list[ast.StreamDefinition], checked: CheckedApp) -> It
 
 def _check_types(streams: list[ast.StreamDefinition], text: str) -> None:
     wrong = [
-        UnsupportedFeatureError(
+        SiddhiAppError(
             f"a {kind} of type '{annotation.get('type')}' is not built yet",
             span=annotation.span,
             hint=f"it is one of {', '.join(known)}",
             text=text,
+            code=ErrorKind.UNSUPPORTED,
         )
         for stream in streams
         for kind, known in (("source", source_types()), ("sink", tuple(sorted(("embedded", *sink_types())))))

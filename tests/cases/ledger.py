@@ -17,7 +17,7 @@ from typing import Any
 from spdist.config.allowed import Allowed
 from spdist.engine.local.app import LocalApp
 from spdist.engine.local.external_stores import external_stores
-from spdist.errors import ErrorKind, SiddhiAppError, UnsupportedFeatureError
+from spdist.errors import ErrorKind, SiddhiAppError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
@@ -63,7 +63,7 @@ def _status(text: str, is_query: bool) -> str:
         else:
             _built(text)
     except SiddhiAppError as error:
-        if all(one.code in (UnsupportedFeatureError.code, ErrorKind.UNKNOWN_EXTENSION) for one in error.errors):
+        if all(one.code in (ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN_EXTENSION) for one in error.errors):
             return f"{NO}: {error.errors[0].message}"
         raise
     return YES

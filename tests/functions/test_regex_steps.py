@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spdist.engine.local.app import LocalApp, run
-from spdist.errors import SiddhiTypeError, UnsupportedFeatureError
+from spdist.errors import ErrorKind, SiddhiAppError, SiddhiTypeError
 from spdist.extension import catalog
 from spdist.facade import explain
 from spdist.java.bounds import MOST_CHARACTERS
@@ -21,6 +21,7 @@ from spdist.java.regex.steps import RegexStepsError
 from spdist.java.regex.syntax import JavaRegexError, UntranslatableRegexError
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
+from tests.error_codes import coded
 
 #: With each of them `re` does not come to an end on 40 letters and a sign, or on a text of a million.
 HOSTILE = [
@@ -207,7 +208,7 @@ def test_an_event_with_a_hostile_expression_costs_only_itself(call: str) -> None
     [("(" * 2000, "nested more than"), ("[" * 2000, "nested more than"), ("a" * 20_000, "more than 10000 characters")],
 )
 def test_an_expression_that_is_too_large_is_refused_with_the_app(regex: str, says: str) -> None:
-    with pytest.raises(UnsupportedFeatureError, match=says) as caught:
+    with pytest.raises(SiddhiAppError, match=says, check=coded(ErrorKind.UNSUPPORTED)) as caught:
         check(parse(f"define stream S (s string); from S[str:regexp(s, '{regex}')] insert into O;"), catalog())
     assert caught.value.span is not None
     assert len(str(caught.value)) < 700

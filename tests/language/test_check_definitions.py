@@ -9,9 +9,7 @@ from spdist.errors import (
     SiddhiAppError,
     SiddhiSyntaxError,
     SiddhiTypeError,
-    UndefinedAttributeError,
     UndefinedNameError,
-    UnsupportedFeatureError,
 )
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checker import CheckedApp, check
@@ -67,7 +65,7 @@ def test_the_same_definition_twice_is_one(catalog: Catalog) -> None:
         ),
         ("define window W (a int) weekly(1);", ErrorKind.UNKNOWN_EXTENSION, "no window 'weekly'"),
         ("define window W (a int) length('2');", SiddhiTypeError, "constant int"),
-        ("define window W (a int) sort(2, b);", UndefinedAttributeError, "no attribute 'b'"),
+        ("define window W (a int) sort(2, b);", ErrorKind.UNDEFINED_ATTRIBUTE, "no attribute 'b'"),
         ("define trigger T at every 0 sec;", SiddhiTypeError, "every 0 ms"),
         (
             "define stream S (a int); @async define stream S (a int);",
@@ -116,7 +114,7 @@ def test_aggregations(text: str, catalog: Catalog) -> None:
         ("from Missing select sum(b) as t aggregate every sec", UndefinedNameError, "'Missing'"),
         ("from T select a aggregate every sec", SiddhiTypeError, "reads a stream, not 'T'"),
         ("from S[b] select sum(b) as t aggregate every sec", SiddhiTypeError, "A filter needs a bool"),
-        ("from S select sum(b) as t group by z aggregate every sec", UndefinedAttributeError, "no attribute 'z'"),
+        ("from S select sum(b) as t group by z aggregate every sec", ErrorKind.UNDEFINED_ATTRIBUTE, "no attribute 'z'"),
         ("from S select sum(b) as t aggregate by b every sec", SiddhiTypeError, "'b' is no time"),
         ("from S select sum(b + 1) as t aggregate every sec", SiddhiTypeError, "'sum' takes an attribute here"),
         ("from S select stdDev(b) as t aggregate every sec", UndefinedNameError, "no 'stdDev'"),
@@ -192,16 +190,16 @@ def test_annotations(text: str, catalog: Catalog) -> None:
             AppValidationError,
             "@distribution(strategy='partitioned', partitionKey='b', @destination(x='y'))",
         ),
-        ("@PrimaryKey('b') define table T (a int);", UndefinedAttributeError, "@PrimaryKey('b')"),
+        ("@PrimaryKey('b') define table T (a int);", ErrorKind.UNDEFINED_ATTRIBUTE, "@PrimaryKey('b')"),
         ("@PrimaryKey define table T (a int);", AppValidationError, "@PrimaryKey"),
         (
             "@PrimaryKey('a') @primarykey('a') define table T (a int);",
             ErrorKind.DUPLICATE_ANNOTATION,
             "@primarykey('a')",
         ),
-        ("@Index('b') define table T (a int);", UndefinedAttributeError, "@Index('b')"),
+        ("@Index('b') define table T (a int);", ErrorKind.UNDEFINED_ATTRIBUTE, "@Index('b')"),
         ("@Index('a', 'b') define table T (a int, b int);", AppValidationError, "@Index('a', 'b')"),
-        ("@IndexBy('a') define table T (a int);", UnsupportedFeatureError, "@IndexBy('a')"),
+        ("@IndexBy('a') define table T (a int);", ErrorKind.UNSUPPORTED, "@IndexBy('a')"),
     ],
 )
 def test_refused_annotations(text: str, kind: type[SiddhiAppError] | ErrorKind, part: str, catalog: Catalog) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from spdist.engine.local.app import LocalApp
-from spdist.errors import UnsupportedFeatureError
+from spdist.errors import ErrorKind, SiddhiAppError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
+from tests.error_codes import coded
 
 STREAMS = "define stream S (v int, k string);\ndefine stream T (v int, k string);\n"
 
@@ -22,7 +23,7 @@ STREAMS = "define stream S (v int, k string);\ndefine stream T (v int, k string)
 )
 def test_what_is_not_run_is_said_with_its_place(text: str, part: str) -> None:
     whole = STREAMS + text
-    with pytest.raises(UnsupportedFeatureError) as caught:
+    with pytest.raises(SiddhiAppError, check=coded(ErrorKind.UNSUPPORTED)) as caught:
         LocalApp(check(parse(whole), catalog(), whole))
     span = caught.value.span
     assert span is not None

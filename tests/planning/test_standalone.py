@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from spdist.errors import PlanningError, UnsupportedFeatureError
+from spdist.errors import ErrorKind, PlanningError, SiddhiAppError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.planning.channels import topic_name
 from spdist.planning.standalone import standalone_assignment, standalone_topology
 from spdist.planning.topology import Assignment
+from tests.error_codes import coded
 
 
 def planned(text: str, shards: int = 1, transport: str = "log", owner: str = "") -> Assignment:
@@ -70,7 +71,9 @@ def test_what_cannot_be_sent_comes_back_as_an_input() -> None:
 
 
 def test_types_that_are_not_built_are_shown_all_at_once() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="a source of type 'jms' is not built yet") as error:
+    with pytest.raises(
+        SiddhiAppError, match="a source of type 'jms' is not built yet", check=coded(ErrorKind.UNSUPPORTED)
+    ) as error:
         planned("@source(type='jms') define stream S (k string);\n@sink(type='email') define stream O (k string);")
     assert [one.span.line for one in error.value.errors if one.span] == [1, 2]
 

@@ -6,13 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from spdist.errors import (
-    PlanningError,
-    PlanningRule,
-    SiddhiAppError,
-    UnsupportedFeatureError,
-)
+from spdist.errors import ErrorKind, PlanningError, PlanningRule, SiddhiAppError
 from spdist.planning.topology import Strategy, Topology
+from tests.error_codes import coded
 
 Planned = Callable[[str], Topology]
 #: Fills Mid from another group, so that it is a stream between groups.
@@ -239,7 +235,7 @@ NOT_BUILT = {
 @pytest.mark.parametrize("case", NOT_BUILT)
 def test_what_is_not_built_yet_is_refused_where_it_stands(planned: Planned, case: str) -> None:
     body, message, line = NOT_BUILT[case]
-    with pytest.raises(UnsupportedFeatureError, match=message) as caught:
+    with pytest.raises(SiddhiAppError, match=message, check=coded(ErrorKind.UNSUPPORTED)) as caught:
         planned(body)
     assert caught.value.span is not None
     assert caught.value.span.line == line

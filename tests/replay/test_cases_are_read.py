@@ -58,7 +58,7 @@ def test_a_restart_forgets_and_a_restore_remembers() -> None:
 def test_a_refused_app_is_a_result_with_its_place() -> None:
     app = "define stream S (v int);\nfrom S select w insert into Out;"
     error = run_case(case(app=app))["error"]
-    assert (error["type"], error["category"]) == ("UndefinedAttributeError", "unknown_attribute")
+    assert (error["type"], error["category"]) == ("UndefinedNameError", "unknown_attribute")
     assert (error["line"], error["column"]) == (2, 15)
     assert "'w'" in error["message"]
 

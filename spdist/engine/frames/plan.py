@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from spdist.engine.frames.fitting import FrameInput, FrameRequest, frame_input, misfits
 from spdist.engine.frames.spark_types import spark_type
-from spdist.errors import MappingError, PlanningError, UnsupportedFeatureError
+from spdist.errors import ErrorKind, MappingError, PlanningError, SiddhiAppError
 from spdist.extension import Extension, extensions_of
 from spdist.frames.times import instant
 from spdist.language import ast
@@ -193,12 +193,13 @@ def plan_frames(
 def _check_stores(checked: CheckedApp, text: str) -> None:
     for definition in checked.app.definitions:
         for store in ast.find_annotations(definition.annotations, "Store"):
-            raise UnsupportedFeatureError(
+            raise SiddhiAppError(
                 f"'{getattr(definition, 'name', '')}' is kept in a database, which Spark's tasks would change as often "
                 "as they are repeated",
                 span=store.span,
                 hint="leave out @Store, or read the database as a frame of its own",
                 text=text,
+                code=ErrorKind.UNSUPPORTED,
             )
 
 

@@ -72,7 +72,7 @@ class LocalApp:
 
     Raises
     ------
-    UnsupportedFeatureError
+    SiddhiAppError
         The app uses what is not run (yet); says what and where.
 
     Notes

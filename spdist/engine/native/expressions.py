@@ -25,7 +25,7 @@ from spdist.engine.native.values import (
     widened,
     wrapped,
 )
-from spdist.errors import UnsupportedFeatureError
+from spdist.errors import ErrorKind, SiddhiAppError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.expressions import type_of
@@ -79,10 +79,11 @@ class NativeWriter:
         self._catalog = catalog
 
     def expression(self, expression: ast.Expression) -> Native:
-        """Return an expression as Columns; raises UnsupportedFeatureError where it is not native."""
+        """Return an expression as Columns; raises SiddhiAppError where it is not native."""
         found = obstacle(expression, self._place.scope, self._catalog)
         if found is not None:
-            raise UnsupportedFeatureError(f"{found.what} is not native: it {found.why}", span=found.span)
+            told = f"{found.what} is not native: it {found.why}"
+            raise SiddhiAppError(told, span=found.span, code=ErrorKind.UNSUPPORTED)
         return self._write(expression)
 
     def condition(self, expression: ast.Expression) -> Native:

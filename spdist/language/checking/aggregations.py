@@ -6,11 +6,11 @@ import dataclasses
 
 from spdist.errors import (
     DuplicateDefinitionError,
+    ErrorKind,
     SiddhiAppError,
     SiddhiSyntaxError,
     SiddhiTypeError,
     UndefinedNameError,
-    UnsupportedFeatureError,
 )
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedAggregation, PurgeSetting
@@ -191,7 +191,7 @@ def _check_stores(names: Names, definition: ast.AggregationDefinition) -> None:
         if (annotation.get("enable") or "true").lower() == "true":
             hint = f"Leave out '@{annotation.name}', or write enable='false'."
             message = "Aggregations are not computed in a database"
-            names.refuse(UnsupportedFeatureError, message, annotation.span, hint)
+            names.refuse(SiddhiAppError, message, annotation.span, hint, code=ErrorKind.UNSUPPORTED)
 
 
 def _by_id(names: Names, definition: ast.AggregationDefinition) -> bool:

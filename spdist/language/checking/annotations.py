@@ -8,10 +8,10 @@ from spdist.errors import (
     AppValidationError,
     DuplicateDefinitionError,
     ErrorKind,
+    SiddhiAppError,
     SiddhiSyntaxError,
     SiddhiTypeError,
-    UndefinedAttributeError,
-    UnsupportedFeatureError,
+    UndefinedNameError,
 )
 from spdist.language import ast
 from spdist.language.checking.checked import ClockSetting
@@ -192,7 +192,13 @@ def _check_table(names: Names, table: ast.TableDefinition, schema: Schema) -> No
         if store.get("type") is None and store.get("ref") is None:
             names.refuse(SiddhiTypeError, "'@Store' has no 'type'", store.span, "For example: @Store(type='rdbms', …)")
     for old in ast.find_annotations(table.annotations, "IndexBy"):
-        names.refuse(UnsupportedFeatureError, "'@IndexBy' is not part of Siddhi any more", old.span, "Write @Index.")
+        names.refuse(
+            SiddhiAppError,
+            "'@IndexBy' is not part of Siddhi any more",
+            old.span,
+            "Write @Index.",
+            code=ErrorKind.UNSUPPORTED,
+        )
 
 
 def _check_attributes(names: Names, annotation: ast.Annotation, wanted: tuple[str, ...], schema: Schema) -> None:
@@ -201,4 +207,10 @@ def _check_attributes(names: Names, annotation: ast.Annotation, wanted: tuple[st
     for name in wanted:
         if schema.index(name) is None:
             hint = suggestion(name, schema.names)
-            names.refuse(UndefinedAttributeError, f"There is no attribute '{name}'", annotation.span, hint)
+            names.refuse(
+                UndefinedNameError,
+                f"There is no attribute '{name}'",
+                annotation.span,
+                hint,
+                code=ErrorKind.UNDEFINED_ATTRIBUTE,
+            )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from spdist.errors import (
     AppValidationError,
     DuplicateDefinitionError,
+    ErrorKind,
     SiddhiSyntaxError,
     SiddhiTypeError,
-    UndefinedAttributeError,
     UndefinedNameError,
 )
 from spdist.language import ast
@@ -56,7 +56,7 @@ def check_change(names: Names, output: ast.Delete | ast.Update, target: ast.Stre
     # Siddhi reports whatever is wrong with a change as an error of the query, unknown attributes too.
     names.errors[before:] = [
         UndefinedNameError(error.message, span=error.span, hint=error.hint)
-        if isinstance(error, UndefinedAttributeError | AppValidationError)
+        if isinstance(error, AppValidationError) or error.code == ErrorKind.UNDEFINED_ATTRIBUTE
         else error
         for error in names.errors[before:]
     ]

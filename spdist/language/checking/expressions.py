@@ -228,7 +228,7 @@ class _Typing:
             self.errors.append(undefined("table", node.table, _end_of(node.span, node.table), names))
             return Type.BOOL
         outside = self._scope
-        self._scope = dataclasses.replace(outside.with_table(table), missing=AppValidationError)
+        self._scope = dataclasses.replace(outside.with_table(table), missing=AppValidationError.code)
         self._condition(node.operand, "in")
         self._scope = outside
         return Type.BOOL

@@ -6,14 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from spdist.errors import (
-    AppValidationError,
-    ErrorKind,
-    SiddhiAppError,
-    SiddhiSyntaxError,
-    SiddhiTypeError,
-    UnsupportedFeatureError,
-)
+from spdist.errors import AppValidationError, ErrorKind, SiddhiAppError, SiddhiSyntaxError, SiddhiTypeError
 from spdist.language import ast
 from spdist.language.checking.expressions import located, resolve_call
 from spdist.language.checking.names import Names
@@ -37,7 +30,13 @@ def input_scope(names: Names, query_input: ast.Input) -> Scope | None:
             return _pattern(names, query_input)
         case ast.AnonymousInput():
             hint = "Let the inner query insert into a stream, and read that."
-            names.refuse(UnsupportedFeatureError, "A query inside 'from (…)' is not run", query_input.span, hint)
+            names.refuse(
+                SiddhiAppError,
+                "A query inside 'from (…)' is not run",
+                query_input.span,
+                hint,
+                code=ErrorKind.UNSUPPORTED,
+            )
             return None
 
 
@@ -170,7 +169,7 @@ def _join(names: Names, join: ast.JoinInput) -> Scope | None:
     if all(side.kind == "table" for side in known):
         hint = "At least one side must be a stream, a named window or a trigger."
         names.refuse(SiddhiTypeError, "Two tables never cause a join", join.span, hint)
-    scope = Scope(tuple(known), tables=names.all_tables(), missing=AppValidationError)
+    scope = Scope(tuple(known), tables=names.all_tables(), missing=AppValidationError.code)
     if join.on is not None:
         names.condition(join.on, _bound(names, join, scope), "'on'")
         names.no_aggregator(join.on, "join conditions")
@@ -227,7 +226,7 @@ def _pattern(names: Names, pattern: ast.PatternInput) -> Scope | None:
         sources[position] = handled
     # Siddhi sets up the right side of `and` and `or` before the left one; `select *` shows it.
     order = tuple(i if partner is None else partner for i, partner in enumerate(partners))
-    return dataclasses.replace(every, sources=tuple(sources), star_order=order, missing=AppValidationError)
+    return dataclasses.replace(every, sources=tuple(sources), star_order=order, missing=AppValidationError.code)
 
 
 def _check_logic(names: Names, element: ast.StateElement) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from spdist.errors import ErrorKind, SiddhiAppError, SiddhiTypeError, Span, UnsupportedFeatureError
+from spdist.errors import ErrorKind, SiddhiAppError, SiddhiTypeError, Span
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedAggregation
@@ -147,7 +147,9 @@ class Names:
         """Report an aggregator where none is run."""
         if uses_aggregator(node, self.catalog):
             hint = "Aggregate in a query of its own, and use its result."
-            self.refuse(UnsupportedFeatureError, f"Aggregators in {where} are not supported", node.span, hint)
+            self.refuse(
+                SiddhiAppError, f"Aggregators in {where} are not supported", node.span, hint, code=ErrorKind.UNSUPPORTED
+            )
 
     def refuse(
         self,

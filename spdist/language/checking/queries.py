@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from spdist.errors import (
-    DuplicateDefinitionError,
-    SiddhiTypeError,
-    UnsupportedFeatureError,
-)
+from spdist.errors import DuplicateDefinitionError, ErrorKind, SiddhiAppError, SiddhiTypeError
 from spdist.language import ast
 from spdist.language.checking.changes import check_change, refuse_schema
 from spdist.language.checking.checked import CheckedQuery
@@ -37,7 +33,9 @@ def check_query(names: Names, query: ast.Query, name: str, partition: int | None
     _check_rate(names, query)
     if isinstance(query.output, ast.Return) or query.output.target is None:
         hint = "Write 'insert into' and the name of a stream."
-        names.refuse(UnsupportedFeatureError, "'return' is not run in an app", query.output.span, hint)
+        names.refuse(
+            SiddhiAppError, "'return' is not run in an app", query.output.span, hint, code=ErrorKind.UNSUPPORTED
+        )
         return None
     target = _written(query.output.target)
     scope = input_scope(names, query.input)

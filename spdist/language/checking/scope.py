@@ -12,8 +12,8 @@ from spdist.errors import (
     ErrorKind,
     SiddhiAppError,
     Span,
-    UndefinedAttributeError,
     UndefinedNameError,
+    error_of,
 )
 from spdist.language import ast
 from spdist.language.types import Schema, Type
@@ -96,8 +96,8 @@ class Scope:
         What ``in`` may name.
     star_order : tuple of int, optional
         The sources in the order of ``select *``; that of `sources` if not given.
-    missing : type
-        The error that a bare name raises which is nowhere: Siddhi has others where there are several sources.
+    missing : str
+        The code of the error for a bare name that is nowhere: Siddhi has others where there are several sources.
     output : int, optional
         The source that stands for what the query puts out: a bare name is looked up there first; see `results`.
     named : mapping of str to sequence of int, optional
@@ -110,7 +110,7 @@ class Scope:
     counted: Literal["list", "first", "event"] = "list"
     tables: tuple[Source, ...] = ()
     star_order: tuple[int, ...] | None = None
-    missing: type[SiddhiAppError] = UndefinedAttributeError
+    missing: str = ErrorKind.UNDEFINED_ATTRIBUTE
     output: int | None = None
     named: Mapping[str, Sequence[int]] | None = field(default=None, compare=False, repr=False)
 
@@ -120,7 +120,7 @@ class Scope:
         Raises
         ------
         UndefinedNameError
-            No source has it (UndefinedAttributeError), or its source is not known (yet).
+            No source has it (`ErrorKind.UNDEFINED_ATTRIBUTE`), or its source is not known (yet).
         AppValidationError
             More than one source has it; or none of several.
         """
@@ -157,7 +157,7 @@ class Scope:
         if named:
             hint = "Only elements before it can be named here, and the one whose filter this is."
             raise UndefinedNameError(f"'{stream.id}' is not known here", span=stream.span, hint=hint)
-        kind = UndefinedNameError if self.missing is UndefinedAttributeError else AppValidationError
+        kind = UndefinedNameError if self.missing == ErrorKind.UNDEFINED_ATTRIBUTE else AppValidationError
         raise kind(f"There is no source called '{stream.id}' here", span=stream.span, hint=self._source_hint(stream.id))
 
     def star(self) -> tuple[Reference, ...]:
@@ -193,7 +193,7 @@ class Scope:
             visible = tuple(one for one in visible if one != partner)
         end = max(position, partner) if partner is not None and partner > position else position
         last = end == len(self.sources) - 1 and (partner is None or partner > position)
-        missing = AppValidationError if last else UndefinedNameError
+        missing = AppValidationError.code if last else UndefinedNameError.code
         return replace(self, unqualified=(position,), qualified=visible, counted="event", missing=missing)
 
     def results(self, name: str, output: Schema) -> Scope:
@@ -245,17 +245,20 @@ class Scope:
         return Reference(source, position, Type.OBJECT if multiple else owner.schema.types[position], index, multiple)
 
     def _no_attribute(self, variable: ast.Variable, places: Iterable[int]) -> SiddhiAppError:
-        kind = UndefinedAttributeError if variable.stream is not None else self.missing
+        code = ErrorKind.UNDEFINED_ATTRIBUTE if variable.stream is not None else self.missing
         owners = [self.sources[i] for i in places]
         names = [name for owner in owners for name in owner.schema.names]
         where = f"'{owners[0].name}' has" if len(owners) == 1 else "There is"
         message = f"{where} no attribute '{variable.name}'"
         if variable.name.lower() == "null":
-            return kind(message, span=variable.span, hint=_NO_NULL)
-        hint = suggestion(variable.name, names)
-        if hint is None and len(owners) == 1:
-            hint = f"It has: {', '.join(names[:_SHOWN])}{' …' if len(names) > _SHOWN else '.'}"
-        return kind(message, span=variable.span, hint=hint)
+            hint: str | None = _NO_NULL
+        else:
+            hint = suggestion(variable.name, names)
+            if hint is None and len(owners) == 1:
+                hint = f"It has: {', '.join(names[:_SHOWN])}{' …' if len(names) > _SHOWN else '.'}"
+        error = error_of(code, message, span=variable.span, hint=hint)
+        assert isinstance(error, SiddhiAppError)
+        return error
 
     def _source_hint(self, name: str) -> str | None:
         for source in self.sources:

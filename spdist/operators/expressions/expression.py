@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from spdist.errors import Span, UnsupportedFeatureError
+from spdist.errors import ErrorKind, SiddhiAppError, Span
 from spdist.extension import find
 from spdist.functions.forms import Code, Null
 from spdist.java import numbers
@@ -56,9 +56,9 @@ _ORDERS = ("<", "<=", ">", ">=")
 _REALS = (Type.FLOAT, Type.DOUBLE)
 
 
-def unsupported(what: str, span: Span | None, hint: str | None = None) -> UnsupportedFeatureError:
+def unsupported(what: str, span: Span | None, hint: str | None = None) -> SiddhiAppError:
     """Return the error for SiddhiQL that is understood but not run."""
-    return UnsupportedFeatureError(f"{what} is not supported yet", span=span, hint=hint)
+    return SiddhiAppError(f"{what} is not supported yet", span=span, hint=hint, code=ErrorKind.UNSUPPORTED)
 
 
 class Reader(Protocol):

@@ -54,7 +54,7 @@ def plan_query(checked: CheckedQuery, rank: int, catalog: Catalog, stores: Mappi
 
     Raises
     ------
-    UnsupportedFeatureError
+    SiddhiAppError
         The query uses what is not run (yet).
     """
     query = checked.query

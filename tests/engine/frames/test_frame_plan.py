@@ -9,12 +9,13 @@ from pyspark.sql.types import ArrayType, IntegerType, MapType, StringType, Struc
 
 from spdist.engine.frames.fitting import FrameRequest
 from spdist.engine.frames.plan import FramePlan, frames_by_stream, plan_frames
-from spdist.errors import MappingError, PlanningError, SpdistError, UndefinedNameError, UnsupportedFeatureError
+from spdist.errors import ErrorKind, MappingError, PlanningError, SiddhiAppError, SpdistError, UndefinedNameError
 from spdist.extension import catalog, function, signature
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Type
+from tests.error_codes import coded
 
 TEXT = """
 @app:name('Shop')
@@ -180,7 +181,9 @@ def test_an_attribute_may_have_the_name_of_the_time() -> None:
 def test_a_table_in_a_database_is_refused() -> None:
     text = """define stream S (v int); @store(type='rdbms', jdbc.url='jdbc:sqlite:a.db') define table T (v int);
     from S insert into T; from S join T on S.v == T.v select S.v as v insert into Out;"""
-    with pytest.raises(UnsupportedFeatureError, match=r"(?s)'T' is kept in a database.*line 1"):
+    with pytest.raises(
+        SiddhiAppError, match=r"(?s)'T' is kept in a database.*line 1", check=coded(ErrorKind.UNSUPPORTED)
+    ):
         plan(text, {"S": "ts long, v int"})
 
 
