@@ -240,8 +240,8 @@ def test_an_event_that_a_function_fails_on_is_lost_as_with_operators(data: st.Da
                 app.run(events)
     assert typed.app.programmed is not None and typed.app.programmed.active
     assert plain.chunks == typed.chunks
-    assert plain.app._home.failures.count == typed.app._home.failures.count
-    assert sorted(plain.app._home.failures.reasons) == sorted(typed.app._home.failures.reasons)
+    assert plain.app._context.failures.count == typed.app._context.failures.count
+    assert sorted(plain.app._context.failures.reasons) == sorted(typed.app._context.failures.reasons)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_operators_go_on_where_events_cannot_be_lost_in_the_loop(query: str, cap
         assert apps[1].app.programmed is not None
         assert apps[1].app.programmed.active == (place == 0)
     assert apps[0].chunks == apps[1].chunks
-    assert apps[0].app._home.failures.count == apps[1].app._home.failures.count == 1
+    assert apps[0].app._context.failures.count == apps[1].app._context.failures.count == 1
     assert "the compiled program is not used any more: str:upper() fails on a text, or on null" in caplog.text
 
 

@@ -87,8 +87,8 @@ def test_failures_are_counted_as_with_operators() -> None:
         one.chunk(events[:2], START_MS + 9)
     assert isinstance(other.app.programmed and other.app.programmed._running, MixedRunning)
     assert plain.chunks == other.chunks
-    assert other.app._home.failures.count == plain.app._home.failures.count > 3
-    assert sorted(other.app._home.failures.reasons) == sorted(plain.app._home.failures.reasons)
+    assert other.app._context.failures.count == plain.app._context.failures.count > 3
+    assert sorted(other.app._context.failures.reasons) == sorted(plain.app._context.failures.reasons)
 
 
 def test_what_is_not_of_its_type_brings_the_operators_back() -> None:

@@ -13,9 +13,9 @@ from spdist.engine.island.island import Island
 from spdist.engine.island.runs import Around
 from spdist.engine.island.scripted import ScriptedIsland
 from spdist.engine.local.app import LocalApp
+from spdist.engine.local.app_context import BEFORE_ALL_TIME
 from spdist.engine.local.clock_jumps import Jumps
 from spdist.engine.local.external_stores import external_stores
-from spdist.engine.local.home import BEFORE_ALL_TIME
 from spdist.engine.local.recorder import answer_of, error_of
 from spdist.engine.programs.programmed import Programmed
 from spdist.errors import MappingError
@@ -134,14 +134,14 @@ class HostedApp(LocalApp):
             outbox=self._outbox if delivers else None,
             stores=stores,
         )
-        self.jumps = Jumps(checked, self._clock, self._home.junctions, live)
+        self.jumps = Jumps(checked, self._clock, self._context.junctions, live)
         self.jumps.began = True  # an island starts its app at the first event
         #: What may run the queries as a compiled program, where somebody has asked for it.
         self.programmed: Programmed | None = None
 
     def compiles(self) -> None:
         """Have the queries run as a compiled program, where they can; to be called when all have subscribed."""
-        self.programmed = Programmed(self.checked, self._home, self._elements)
+        self.programmed = Programmed(self.checked, self._context, self._elements)
 
     def snapshot(self) -> bytes:
         """Return the whole state; see `LocalApp.snapshot`."""
@@ -191,7 +191,7 @@ class HostedApp(LocalApp):
         if stream == COMMANDS:
             self._answer_all(arrivals)
             return
-        junction = self._home.junction(stream)
+        junction = self._context.junction(stream)
         far = len(arrivals) > 1 or arrivals[0][0] - self._clock.now > self.jumps.limit
         if far and self.jumps.refuses(stream, arrivals):
             return
@@ -261,7 +261,7 @@ class HostedApp(LocalApp):
             numbers = numpy.flatnonzero(stamps < part.times)
             late = zip(numbers.tolist(), part.times[numbers].tolist(), strict=True)
         times, move = around(stamps.tolist(), self._move)
-        loop = self._home.junction(stream).loop(clock, heap, move)
+        loop = self._context.junction(stream).loop(clock, heap, move)
         done = 0
         for number, due in late:
             loop(islice(times, number - done), rows[done:number])
@@ -278,7 +278,7 @@ class HostedApp(LocalApp):
         receivers: list[Any] = [None] * count
         rows: list[Row] = [()] * count
         for stream, part in parts.items():
-            receive = self._home.junction(stream).receive
+            receive = self._context.junction(stream).receive
             due[part.ranks], stamps[part.ranks] = part.times, part.times if part.stamps is None else part.stamps
             for rank, row in zip(part.ranks.tolist(), part.rows, strict=True):
                 receivers[rank], rows[rank] = receive, row
@@ -315,7 +315,7 @@ class HostedApp(LocalApp):
             else:
                 receive_chunk([(timestamp, row) for row in rows])
 
-        self._home.junction(stream).subscribe(
+        self._context.junction(stream).subscribe(
             Receiver(receive, receive_chunk, receive_rows=receive_rows, receive_columns=receive_columns)
         )
 
@@ -324,7 +324,7 @@ class HostedApp(LocalApp):
         if stream_id == ANSWERS:
             self._answer = callback
             return
-        self._home.junction(stream_id).subscribe(Receiver(lambda ts, row: callback(((ts, row),)), callback))
+        self._context.junction(stream_id).subscribe(Receiver(lambda ts, row: callback(((ts, row),)), callback))
 
     def _answer_all(self, commands: Sequence[Arrival]) -> None:
         for _, row in commands:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from spdist.engine.local.app_context import BEFORE_ALL_TIME, AppContext
 from spdist.engine.local.clock_jumps import Jumps
 from spdist.engine.local.contents import Inside
 from spdist.engine.local.elements import AppElements
 from spdist.engine.local.endpoints import Endpoints
 from spdist.engine.local.external_stores import external_stores
-from spdist.engine.local.home import BEFORE_ALL_TIME, Home
 from spdist.engine.local.make_stores import catalog_of, make_stores, parts_of
 from spdist.engine.local.recorded import Recording, collected, play
 from spdist.engine.local.rows import HoldsRows, count_rows
@@ -94,23 +94,23 @@ class LocalApp:
     ) -> None:
         self.checked = checked
         self.errors = ErrorStore() if errors is None else errors
-        self._home = Home(checked, checked.name if identity is None else identity, self.errors)
-        self._clock, self._timers = self._home.clock, self._home.timers
+        self._context = AppContext(checked, checked.name if identity is None else identity, self.errors)
+        self._clock, self._timers = self._context.clock, self._context.timers
         self._heap = self._timers.heap
-        self.jumps = Jumps(checked, self._clock, self._home.junctions)
+        self.jumps = Jumps(checked, self._clock, self._context.junctions)
         self._outside = stores
-        self._stores = make_stores(checked, self._home, time_zone, stores)
+        self._stores = make_stores(checked, self._context, time_zone, stores)
         known = catalog_of(checked, self._stores)
         self._on_demand = OnDemandQueries(checked, self._stores, known, self._clock)
-        self._elements = AppElements(checked, known, self._stores, self._home)
-        self._triggers = Triggers(checked.app.definitions, self._home)
+        self._elements = AppElements(checked, known, self._stores, self._context)
+        self._triggers = Triggers(checked.app.definitions, self._context)
         self.broker = InMemoryBroker() if broker is None else broker
-        self._endpoints = Endpoints(checked, self._home, self.broker, outbox)
-        self.inside = Inside(checked, self._home, self._elements.plans, self._stores, lambda: self._parts.states())
-        self._entries = {id: junction.receive for id, junction in self._home.junctions.items()}
+        self._endpoints = Endpoints(checked, self._context, self.broker, outbox)
+        self.inside = Inside(checked, self._context, self._elements.plans, self._stores, lambda: self._parts.states())
+        self._entries = {id: junction.receive for id, junction in self._context.junctions.items()}
         self._started = False
         # Due before all time, so that the first event takes the slow way, which starts the app.
-        self._home.timer(_FIRST, lambda _due: None).notify_at(BEFORE_ALL_TIME)
+        self._context.timer(_FIRST, lambda _due: None).notify_at(BEFORE_ALL_TIME)
 
     # Time.
 
@@ -128,7 +128,7 @@ class LocalApp:
     @property
     def failures(self) -> Failures:
         """The events that were lost because a query failed on them."""
-        return self._home.failures
+        return self._context.failures
 
     def start(self, now_ms: int) -> None:
         """Start the app at `now_ms`: patterns that begin with an absence wait from here.
@@ -188,7 +188,7 @@ class LocalApp:
         try:
             entry = self._entries[stream]
         except KeyError:
-            self._home.junction(stream)
+            self._context.junction(stream)
             raise
         clock, heap = self._clock, self._heap
         try:
@@ -206,7 +206,7 @@ class LocalApp:
         """Send events one after the other, each a chunk of its own: the same as `send` for each, only faster."""
         if len(timestamps) != len(rows):
             raise ValueError(f"there are {len(timestamps)} timestamps for {len(rows)} rows")
-        loop = self._home.junction(stream).loop(self._clock, self._heap, self._move)
+        loop = self._context.junction(stream).loop(self._clock, self._heap, self._move)
         try:
             for run in self.jumps.runs(stream, timestamps, rows):
                 loop(*run)
@@ -218,7 +218,7 @@ class LocalApp:
         if not arrivals or self.jumps.refuses(stream, arrivals):
             return
         guarded(self._move, arrivals[-1][0])
-        guarded(self._home.junction(stream).receive_chunk, list(arrivals))
+        guarded(self._context.junction(stream).receive_chunk, list(arrivals))
 
     def query(self, text: str) -> Answer:
         """Put a query to the running app, such as ``from T on a > 1 select *`` or ``delete T on T.a == 1``.
@@ -257,7 +257,7 @@ class LocalApp:
 
         An error that it raises comes out of the call that let the event in; the app should not be used after that.
         """
-        self._home.junction(stream_id).observers.append(callback)
+        self._context.junction(stream_id).observers.append(callback)
 
     def subscribe_window(self, window_id: str, callback: ReceiveEvents) -> None:
         """Call `callback` with each chunk that a named window puts out: kind, timestamp and row of its events."""
@@ -289,7 +289,7 @@ class LocalApp:
             An object attribute holds something that cannot be stored.
         """
         own = {"started": self._started, "began": self.jumps.began, "put_out": self._endpoints.put_out}
-        return write_state({**self._parts.snapshot(), **own, "stopped_rounds": self._home.rounds.stopped})
+        return write_state({**self._parts.snapshot(), **own, "stopped_rounds": self._context.rounds.stopped})
 
     def held_rows(self) -> int:
         """Return how many rows windows, tables, patterns, aggregations and keys hold; see `count_rows`."""
@@ -340,11 +340,11 @@ class LocalApp:
         self.jumps.began = self.jumps.began or bool(state["began"])
         if not running:
             self._endpoints.put_out = state["put_out"]
-            self._home.rounds.stopped = state.get("stopped_rounds", 0)  # older states do not tell it
+            self._context.rounds.stopped = state.get("stopped_rounds", 0)  # older states do not tell it
             if self._started:
                 self._endpoints.start()
         if fresh or not self._started:
-            self._home.timer(_FIRST, lambda _due: self._parts.start_fresh()).notify_at(BEFORE_ALL_TIME)
+            self._context.timer(_FIRST, lambda _due: self._parts.start_fresh()).notify_at(BEFORE_ALL_TIME)
 
 
 def table_rows(app: LocalApp) -> dict[str, list[Row]]:

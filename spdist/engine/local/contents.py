@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Any, Literal
 
-from spdist.engine.local.home import Home
+from spdist.engine.local.app_context import AppContext
 from spdist.history import clock_text
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp, CheckedPartition
@@ -130,7 +130,7 @@ class Inside:
     ----------
     checked : CheckedApp
         The app.
-    home : Home
+    context : AppContext
         Its clock and timers.
     plans : mapping of str to QueryPlan
         Its queries by name.
@@ -141,7 +141,7 @@ class Inside:
     """
 
     checked: CheckedApp
-    home: Home
+    context: AppContext
     plans: Mapping[str, QueryPlan]
     stores: Mapping[str, KeptStore]
     states: Callable[[], Mapping[tuple[str, str], Any]]
@@ -166,7 +166,7 @@ def contents_of(app: Inside, most: int = 50, key: str | None = None) -> Contents
     for (kind, of, what), (names, rows) in found.items():
         newest = nlargest(most, range(len(rows)), key=lambda n, rows=rows: (rows[n][0], n))  # type: ignore[misc]
         parts.append(OperatorContent(kind, of, what, names, tuple(rows[n][1] for n in sorted(newest)), len(rows)))
-    return Contents(app.checked.name, app.home.clock.now, tuple(parts))
+    return Contents(app.checked.name, app.context.clock.now, tuple(parts))
 
 
 #: One row that is held: kind, owner, part, columns, the time by which it is new, values.
@@ -196,7 +196,7 @@ def _everything(app: Inside, only: str | None) -> Iterator[_Found]:
             for per, start, row in store.open_rows():
                 yield "aggregation", definition.name, "open buckets", names, start, (per, *row)
     owners = _owners(app)
-    for due, rank, timer in sorted(app.home.timers.heap, key=lambda waking: waking[:2]):
+    for due, rank, timer in sorted(app.context.timers.heap, key=lambda waking: waking[:2]):
         if timer.due and timer.due[0] == due:
             owner = owners.get(rank[:2]) or owners.get((rank[0], 0), "")
             operator = getattr(timer.wake, "__qualname__", type(timer.wake).__name__).split(".")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spdist.engine.local.home import Home
+from spdist.engine.local.app_context import AppContext
 from spdist.engine.local.rows import count_rows
 from spdist.engine.local.stateful_parts import StatefulPart
 from spdist.language.catalog import Catalog
@@ -34,7 +34,7 @@ class AppElements:
         Signatures, and the stores that conditions look into.
     stores : mapping of str to KeptStore
         Tables, named windows and aggregations by id.
-    home : Home
+    context : AppContext
         Where queries outside of partitions live.
 
     State
@@ -42,13 +42,15 @@ class AppElements:
     That of the queries and partitions.
     """
 
-    def __init__(self, checked: CheckedApp, known: Catalog, stores: Mapping[str, KeptStore], home: Home) -> None:
+    def __init__(
+        self, checked: CheckedApp, known: Catalog, stores: Mapping[str, KeptStore], context: AppContext
+    ) -> None:
         self.plans: dict[str, QueryPlan] = {}
         self._queries: dict[str, QueryInstance] = {}
         self._partitions: list[PartitionRuntime] = []
         self._checked = checked
         self._stores = stores
-        self._home = home
+        self._context = context
         read = {**checked.streams, **checked.windows}
         rank = 0
         for element in checked.elements:
@@ -59,13 +61,13 @@ class AppElements:
                 plan = PartitionPlan(element, position, ranks, read, known, stores)
                 rank += len(element.queries)
                 self.plans |= {query.name: query for query in plan.queries}
-                runtime = PartitionRuntime(plan, home)
+                runtime = PartitionRuntime(plan, context)
                 self._partitions.append(runtime)
                 self._subscribe(runtime)
             else:
                 query = self.plans[element.name] = plan_query(element, rank, known, stores)
                 rank += 1
-                instance = self._queries[element.name] = query.instance(home)
+                instance = self._queries[element.name] = query.instance(context)
                 self._subscribe(instance)
 
     def _subscribe(self, element: QueryInstance | PartitionRuntime) -> None:
@@ -74,7 +76,7 @@ class AppElements:
             if stream_id in self._checked.windows:
                 self.window(stream_id).subscribe(without_kinds(many))
             else:
-                self._home.junction(stream_id).subscribe(Receiver(one, many, loops.get(stream_id)))
+                self._context.junction(stream_id).subscribe(Receiver(one, many, loops.get(stream_id)))
         for window_id, receive in element.event_receivers.items():
             self.window(window_id).subscribe(receive)
 

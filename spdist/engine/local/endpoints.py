@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from spdist.engine.local.home import Home
+from spdist.engine.local.app_context import AppContext
 from spdist.engine.local.sinks import LOG, AppSink, PayloadTarget, map_of, sink_of
 from spdist.engine.local.stateful_parts import StatefulPart
 from spdist.errors import MappingError
@@ -41,7 +41,7 @@ class Endpoints:
     ----------
     checked : CheckedApp
         The app.
-    home : Home
+    context : AppContext
         Its streams and clock.
     broker : InMemoryBroker
         Where in-memory topics are.
@@ -54,7 +54,9 @@ class Endpoints:
     once, and how many payloads were put into the outbox one by one.
     """
 
-    def __init__(self, checked: CheckedApp, home: Home, broker: InMemoryBroker, outbox: Outbox | None = None) -> None:
+    def __init__(
+        self, checked: CheckedApp, context: AppContext, broker: InMemoryBroker, outbox: Outbox | None = None
+    ) -> None:
         self._outbox = outbox
         #: By number; None for a sink that is not connected.
         self._sinks: list[AppSink | None] = []
@@ -64,23 +66,23 @@ class Endpoints:
             if not isinstance(definition, ast.StreamDefinition):
                 continue
             for annotation in ast.find_annotations(definition.annotations, "sink"):
-                self._sinks.append(self._sink(definition, annotation, home, broker))
+                self._sinks.append(self._sink(definition, annotation, context, broker))
             for annotation in ast.find_annotations(definition.annotations, "source"):
                 # Where there is an outbox, others bring what sources of other types receive.
                 known = (IN_MEMORY,) if outbox is None or annotation.get("type") == IN_MEMORY else None
                 if known is not None and _connectable(annotation, definition.name, known):
-                    self._sources[sources] = _Source(definition, annotation, home, broker)
+                    self._sources[sources] = _Source(definition, annotation, context, broker)
                 sources += 1
 
     def _sink(
-        self, definition: ast.StreamDefinition, annotation: ast.Annotation, home: Home, broker: InMemoryBroker
+        self, definition: ast.StreamDefinition, annotation: ast.Annotation, context: AppContext, broker: InMemoryBroker
     ) -> AppSink | None:
         if self._outbox is not None and annotation.get("type") == _EMBEDDED:
             return None  # a topic between groups: the publisher writes it
         if not _connectable(annotation, definition.name, (IN_MEMORY, LOG) if self._outbox is None else None):
             return None
-        target = PayloadTarget(home, definition.name, broker, self._outbox, len(self._sinks))
-        return sink_of(definition, annotation, home, target)
+        target = PayloadTarget(context, definition.name, broker, self._outbox, len(self._sinks))
+        return sink_of(definition, annotation, context, target)
 
     def start(self) -> None:
         """Connect the sources."""
@@ -135,14 +137,14 @@ class _Source:
     """One ``@source``."""
 
     def __init__(
-        self, stream: ast.StreamDefinition, annotation: ast.Annotation, home: Home, broker: InMemoryBroker
+        self, stream: ast.StreamDefinition, annotation: ast.Annotation, context: AppContext, broker: InMemoryBroker
     ) -> None:
         self._stream = stream.name
-        self._home = home
+        self._context = context
         self._broker = broker
         self._topic = annotation.get("topic") or ""
         self._stores_errors = (annotation.get("on.error") or "LOG").upper() == "STORE"
-        self._junction = home.junction(stream.name)
+        self._junction = context.junction(stream.name)
         self._receiver = self._received
         self.mapper = source_mapper(MapSetting(stream.name, stream.schema, map_of(annotation)))
 
@@ -157,13 +159,13 @@ class _Source:
     def _received(self, payload: Any, properties: Mapping[str, Any]) -> None:
         def lost(error: MappingError) -> None:
             if self._stores_errors:
-                home = self._home
-                home.errors.add(home.clock, home.name, self._stream, "source", error, payload=payload)
+                context = self._context
+                context.errors.add(context.clock, context.name, self._stream, "source", error, payload=payload)
             else:
-                self._home.failures.add(f"the source of stream '{self._stream}'", ((0, ()),), error)
+                self._context.failures.add(f"the source of stream '{self._stream}'", ((0, ()),), error)
 
         try:
-            chunks = self.mapper.read(payload, properties, self._home.clock.now, lost)
+            chunks = self.mapper.read(payload, properties, self._context.clock.now, lost)
         except MappingError as error:
             lost(error)
             return

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from spdist.engine.local.home import Home
+from spdist.engine.local.app_context import AppContext
 from spdist.engine.local.stateful_parts import StatefulPart
 from spdist.extension import catalog
 from spdist.language import ast
@@ -29,7 +29,7 @@ def catalog_of(checked: CheckedApp, stores: Mapping[str, Any]) -> Catalog:
 
 
 def make_stores(
-    checked: CheckedApp, home: Home, time_zone: str = "GMT", outside: OutsideStores | None = None
+    checked: CheckedApp, context: AppContext, time_zone: str = "GMT", outside: OutsideStores | None = None
 ) -> dict[str, KeptStore]:
     """Return the stores of an app by id; aggregations read their streams from now on, before all queries.
 
@@ -37,7 +37,7 @@ def make_stores(
     ----------
     checked : CheckedApp
         The app.
-    home : Home
+    context : AppContext
         Its streams, clock and timers.
     time_zone : str
         In which the hours, days, months and years of aggregations begin.
@@ -49,17 +49,22 @@ def make_stores(
         if isinstance(definition, ast.WindowDefinition):
             schema = checked.windows[definition.name]
             joined = definition.name in checked.joined
-            stores[definition.name] = NamedWindow(definition, schema, (-1, 1 + position), home, joined)
+            stores[definition.name] = NamedWindow(definition, schema, (-1, 1 + position), context, joined)
         elif isinstance(definition, ast.TableDefinition):
-            kept = outside.table(definition, lambda: home.clock.now) if outside is not None else None
+            kept = outside.table(definition, lambda: context.clock.now) if outside is not None else None
             stores[definition.name] = make_table(definition) if kept is None else kept
     known = catalog_of(checked, stores)
     for position, (id, aggregated) in enumerate(checked.aggregated.items()):
         aggregation = stores[id] = Aggregation(
-            aggregated, PURGE_RANK + position, known, home, time_zone, outside.buckets(aggregated) if outside else None
+            aggregated,
+            PURGE_RANK + position,
+            known,
+            context,
+            time_zone,
+            outside.buckets(aggregated) if outside else None,
         )
         for stream_id, (one, many) in aggregation.receivers.items():
-            home.junction(stream_id).subscribe(Receiver(one, many, aggregation.loop))
+            context.junction(stream_id).subscribe(Receiver(one, many, aggregation.loop))
     return stores
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from spdist.engine.local.home import Home
+from spdist.engine.local.app_context import AppContext
 from spdist.errors import MappingError, TransportError, TransportUnavailableError
 from spdist.language import ast
 from spdist.language.types import Schema, Type
@@ -54,14 +54,16 @@ class AppSink(Protocol):
         ...
 
 
-def sink_of(stream: ast.StreamDefinition, annotation: ast.Annotation, home: Home, target: PayloadTarget) -> AppSink:
+def sink_of(
+    stream: ast.StreamDefinition, annotation: ast.Annotation, context: AppContext, target: PayloadTarget
+) -> AppSink:
     """Return the sink that an annotation describes; it has subscribed to its stream."""
     chosen = next(iter(annotation.nested("distribution")), None)
     destinations = () if chosen is None else chosen.nested("destination")
     options = [_Options((annotation, one), stream.schema) for one in destinations]
     if not options:
         options = [_Options((annotation,), stream.schema)]
-    junction = home.junction(stream.name)
+    junction = context.junction(stream.name)
     together = (
         target.outbox is not None
         and annotation.get("type") != IN_MEMORY  # heard inside immediately
@@ -75,8 +77,8 @@ def sink_of(stream: ast.StreamDefinition, annotation: ast.Annotation, home: Home
         and Type.OBJECT not in stream.schema.types
     )
     if together and target.outbox is not None:
-        return _Together(stream, annotation, home, options[0], target, target.outbox)
-    return _OneByOne(stream, annotation, home, options, target)
+        return _Together(stream, annotation, context, options[0], target, target.outbox)
+    return _OneByOne(stream, annotation, context, options, target)
 
 
 class PayloadTarget:
@@ -84,7 +86,7 @@ class PayloadTarget:
 
     Parameters
     ----------
-    home : Home
+    context : AppContext
         Of the app.
     stream : str
         The sink's stream.
@@ -96,10 +98,12 @@ class PayloadTarget:
         Which of the app's sinks it is, from 0.
     """
 
-    def __init__(self, home: Home, stream: str, broker: InMemoryBroker, outbox: Outbox | None, number: int) -> None:
+    def __init__(
+        self, context: AppContext, stream: str, broker: InMemoryBroker, outbox: Outbox | None, number: int
+    ) -> None:
         self.outbox = outbox
         self.number = number
-        self._default_prefix = f"{home.name} : {stream}"
+        self._default_prefix = f"{context.name} : {stream}"
         self._stream = stream
         self._broker = broker
 
@@ -132,12 +136,12 @@ class _OneByOne:
         self,
         stream: ast.StreamDefinition,
         annotation: ast.Annotation,
-        home: Home,
+        context: AppContext,
         options: Sequence[_Options],
         target: PayloadTarget,
     ) -> None:
         self._stream = stream.name
-        self._home = home
+        self._context = context
         self._target = target
         self._kind = annotation.get("type") or ""
         self._on_error = (annotation.get("on.error") or "LOG").upper()
@@ -151,7 +155,7 @@ class _OneByOne:
             if chosen is None
             else distribution(chosen.get("strategy") or "", len(options), chosen.get("partitionKey"), stream.schema)
         )
-        home.junction(stream.name).subscribe(Receiver(self._receive, self._receive_chunk))
+        context.junction(stream.name).subscribe(Receiver(self._receive, self._receive_chunk))
 
     def _receive(self, timestamp: int, row: Row) -> None:
         self._receive_chunk(((timestamp, row),))
@@ -180,11 +184,11 @@ class _OneByOne:
 
     def _failed(self, chunk: Sequence[Arrival], error: TransportError) -> None:
         if self._on_error == "STORE":
-            self._home.errors.add(self._home.clock, self._home.name, self._stream, "sink", error, chunk)
+            self._context.errors.add(self._context.clock, self._context.name, self._stream, "sink", error, chunk)
         elif self._on_error == "STREAM":
-            self._home.junction(self._stream).failed(chunk, error)
+            self._context.junction(self._stream).failed(chunk, error)
         else:
-            self._home.failures.add(f"the sink of stream '{self._stream}'", chunk, error)
+            self._context.failures.add(f"the sink of stream '{self._stream}'", chunk, error)
 
     def snapshot(self) -> Any:
         """Return the state of the mapping and of the distribution as plain data."""
@@ -214,13 +218,13 @@ class _Together:
         self,
         stream: ast.StreamDefinition,
         annotation: ast.Annotation,
-        home: Home,
+        context: AppContext,
         options: _Options,
         target: PayloadTarget,
         outbox: Outbox,
     ) -> None:
         kind = annotation.get("type") or ""
-        self._home = home
+        self._context = context
         self._place = (kind, target.number, 0, stream.name, target.complete(kind, options.fixed))
         self._producer = outbox.producer
         self._writer = PayloadWriter(MapSetting(stream.name, stream.schema, map_of(annotation)))
@@ -232,7 +236,7 @@ class _Together:
         self._parts: list[Sequence[Any]] = []
         self._next = 0
         receive_columns = self._receive_columns if self._writer.quick else None
-        home.junction(stream.name).subscribe(
+        context.junction(stream.name).subscribe(
             Receiver(
                 self._collector(), self._receive_chunk, receive_rows=self._receive_rows, receive_columns=receive_columns
             )
@@ -290,9 +294,9 @@ class _Together:
     def _failed(self, _number: int, chunk: Sequence[Arrival], error: Exception) -> None:
         stream = self._place[3]
         if isinstance(error, MappingError):
-            self._home.failures.add(f"the sink of stream '{stream}'", chunk, error)
+            self._context.failures.add(f"the sink of stream '{stream}'", chunk, error)
         else:
-            self._home.junction(stream).failed(chunk, error)
+            self._context.junction(stream).failed(chunk, error)
 
     def snapshot(self) -> Any:
         """Return the state as plain data, in the form of other sinks, and how many payloads there were."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from spdist.engine.local.app_context import AppContext
 from spdist.engine.local.elements import AppElements
-from spdist.engine.local.home import Home
 from spdist.operators.base import Arrival
 from spdist.operators.core.junction import StreamPart
 from spdist.program.shape import Shape
@@ -23,11 +23,11 @@ def event_of(parts: Mapping[str, StreamPart], rank: int) -> list[Arrival]:
     raise IndexError(rank)
 
 
-def lose(home: Home, elements: AppElements, shape: Shape, number: int, arrivals: Sequence[Arrival]) -> None:
+def lose(context: AppContext, elements: AppElements, shape: Shape, number: int, arrivals: Sequence[Arrival]) -> None:
     """Count the events of a chunk that the query with a number has failed on, with the error of its operators."""
     read = next(query for query in shape.queries if query.number == number)
     (stream,) = read.streams
     try:
         elements.query(read.checked.name).receivers[stream][1](arrivals)
     except Exception as error:
-        home.junction(stream).failed(arrivals, error)
+        context.junction(stream).failed(arrivals, error)

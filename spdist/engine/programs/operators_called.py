@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from spdist.engine.local.home import Home
+from spdist.engine.local.app_context import AppContext
 from spdist.operators.base import Arrival
 from spdist.operators.core.junction import Receive, ReceiveChunk
 from spdist.program.called import Called
@@ -20,7 +20,7 @@ class CalledOperators:
 
     Parameters
     ----------
-    home : Home
+    context : AppContext
         The app's streams, clock and timers.
     shape : Shape
         Its elements.
@@ -37,14 +37,14 @@ class CalledOperators:
     None of its own.
     """
 
-    def __init__(self, home: Home, shape: Shape, reading: Mapping[str, int]) -> None:
-        self._home = home
+    def __init__(self, context: AppContext, shape: Shape, reading: Mapping[str, int]) -> None:
+        self._context = context
         self._receivers: dict[tuple[str, int], tuple[Receive, ReceiveChunk]] = {}
         for stream, count in reading.items():
             elements = [element for element in shape.elements if stream in streams_of(element)]
             if len(elements) != count:
                 raise NotTyped(f"the stream {stream}, which others read")
-            receivers = home.junction(stream).first(count)
+            receivers = context.junction(stream).first(count)
             for element, receiver in zip(elements, receivers, strict=True):
                 if isinstance(element, Called):
                     self._receivers[stream, id(element)] = receiver.receive, receiver.receive_chunk
@@ -55,26 +55,26 @@ class CalledOperators:
 
     def failed(self, stream: str, arrivals: Sequence[Arrival], error: Exception) -> None:
         """Do with events that an element failed on what the stream says."""
-        self._home.junction(stream).failed(arrivals, error)
+        self._context.junction(stream).failed(arrivals, error)
 
     def set_clock(self, now: int) -> None:
         """Let it be `now`, ms: the clock never goes back."""
-        clock = self._home.clock
+        clock = self._context.clock
         if now > clock.now:
             clock.now = now
 
     @property
     def first_timer(self) -> tuple[int, int] | None:
         """When the first timer is due, ms, and the rank of its query; None where there is none."""
-        timers = self._home.timers
+        timers = self._context.timers
         due = timers.next_due
         return None if due is None else (due, rank(timers.heap[0][1][0]))
 
     def begin_step(self) -> None:
         """Begin a step of the clock."""
-        self._home.timers.begin_step()
+        self._context.timers.begin_step()
 
     def fire_first(self, until: int, alone: bool) -> int:
         """Wake what is due first, and return the clock after it, ms; see `Timers.fire_first`."""
-        self._home.timers.fire_first(None if alone else until)
-        return self._home.clock.now
+        self._context.timers.fire_first(None if alone else until)
+        return self._context.clock.now

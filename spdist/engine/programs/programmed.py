@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from spdist.engine.local.app_context import AppContext
 from spdist.engine.local.elements import AppElements
-from spdist.engine.local.home import Home
 from spdist.engine.programs.failed_events import event_of, lose
 from spdist.engine.programs.operators_called import CalledOperators
 from spdist.engine.programs.state import (
@@ -50,7 +50,7 @@ class Programmed:
     ----------
     checked : CheckedApp
         The app.
-    home : Home
+    context : AppContext
         Its streams and its clock.
     elements : AppElements
         The operators, subscribed to the streams; others have subscribed since.
@@ -60,8 +60,8 @@ class Programmed:
     That of the queries, while `active`.
     """
 
-    def __init__(self, checked: CheckedApp, home: Home, elements: AppElements) -> None:
-        self._home = home
+    def __init__(self, checked: CheckedApp, context: AppContext, elements: AppElements) -> None:
+        self._context = context
         self._elements = elements
         self._checked = checked
         #: Why there is no program; empty where there is, or nobody has asked yet.
@@ -81,7 +81,7 @@ class Programmed:
         #: How far the clock may go in one step, ms; behind that operators skip what absences wait for.
         self._farthest = ALWAYS
         #: Due when the next timer of the program is: it has the only one that is set while it runs the app.
-        self.timer = home.timer((-1, 1), self.advance)
+        self.timer = context.timer((-1, 1), self.advance)
 
     def compile(self) -> Compiling | None:
         """Write the program, where that was not done, and return what compiles it; None where it has no typed form."""
@@ -110,9 +110,9 @@ class Programmed:
     def _written_for(self, shape: Shape) -> Program:
         self._shape = shape
         self._farthest = _farthest(shape)
-        self._behind = _behind(shape, self._home, self._elements)
+        self._behind = _behind(shape, self._context, self._elements)
         if shape.is_mixed:
-            self._operators = CalledOperators(self._home, shape, _reading(shape, self._home, self._elements))
+            self._operators = CalledOperators(self._context, shape, _reading(shape, self._context, self._elements))
         return written(shape, tuple(self._behind))
 
     @property
@@ -159,9 +159,9 @@ class Programmed:
 
     def takes_until(self, last: int) -> bool:
         """Tell whether events may come until `last`, ms: no timer of operators is due, or the program fires it."""
-        if last - self._home.clock.now > self._farthest:
+        if last - self._context.clock.now > self._farthest:
             return False
-        return self._operators is not None or not self._home.timers.is_due(last, self.timer)
+        return self._operators is not None or not self._context.timers.is_due(last, self.timer)
 
     # Events.
 
@@ -169,12 +169,12 @@ class Programmed:
         """Process events as columns; see `spdist.engine.island.hosted.HostedApp.deliver_columns`."""
         assert self._running is not None
         self.timer.cancel()
-        out = self._running.process_columns(parts, self._home.clock.now)
+        out = self._running.process_columns(parts, self._context.clock.now)
         if out is None:
             self.retire(self._running.refused)
             return False
         for cause, number in self._running.failures:
-            lose(self._home, self._elements, self._shape, number, event_of(parts, cause))
+            lose(self._context, self._elements, self._shape, number, event_of(parts, cause))
         forget_texts(self._running)
         for stream, put in out.items():
             for receiver in self._behind[stream]:
@@ -189,13 +189,13 @@ class Programmed:
         """Let time pass, and put out what timers do, with the clock at their times."""
         if self._approached is not None and self._approached <= to_ms:
             self._approached = None
-        running, clock = self._running, self._home.clock
+        running, clock = self._running, self._context.clock
         if running is not None and to_ms - clock.now > self._farthest:
             self.retire("the clock goes past so many waits of an absence that operators skip most of them")
             return
         due = None if running is None else running.next_due
         if self._operators is not None:
-            due = min((one for one in (due, self._home.timers.next_due) if one is not None), default=None)
+            due = min((one for one in (due, self._context.timers.next_due) if one is not None), default=None)
         if running is None or due is None or due > to_ms:
             return
         self.timer.cancel()
@@ -223,15 +223,15 @@ class Programmed:
     def _process_chunk(self, stream: str, arrivals: Sequence[Arrival]) -> None:
         """Process the events of one chunk with the clock where it is."""
         assert self._running is not None
-        now = self._home.clock.now
+        now = self._context.clock.now
         self.timer.cancel()
         chunks = self._running.process_chunk(stream, arrivals, now, now - (self._approached == now))
         if chunks is None:
             self.retire(self._running.refused)
-            self._home.junction(stream).receive_chunk(arrivals)
+            self._context.junction(stream).receive_chunk(arrivals)
             return
         for _, number in self._running.failures:
-            lose(self._home, self._elements, self._shape, number, arrivals)
+            lose(self._context, self._elements, self._shape, number, arrivals)
         forget_texts(self._running)
         self._set_timer()
         for target, chunk in chunks:
@@ -255,9 +255,9 @@ class Programmed:
         typed = dict.fromkeys(stream for element in shape.looped for stream in streams_of(element))
         for stream in {**typed, **dict.fromkeys(shape.sources)}:
             if own := self._elements.reading(stream):  # else an inner stream
-                self._undo.append(self._home.junction(stream).divert(0, own, self._receiver(stream)))
+                self._undo.append(self._context.junction(stream).divert(0, own, self._receiver(stream)))
         for stream in self._behind if shape.is_mixed else ():
-            junction = self._home.junction(stream)
+            junction = self._context.junction(stream)
             begin = 1 if stream in typed else self._elements.reading(stream)
             end = begin + len(self._behind[stream])
             self._undo.append(junction.divert(begin, end, _receiver_of(stream, self._put_out)))
@@ -271,7 +271,7 @@ class Programmed:
     def _fed(self, stream: str, chunk: Sequence[Arrival]) -> None:
         """Let the operators run the app: a stream within the program is fed from outside."""
         self.retire(f"the stream {stream} is fed from outside")
-        self._home.junction(stream).receive_chunk(chunk)
+        self._context.junction(stream).receive_chunk(chunk)
 
     def _returned(self, stream: str, chunk: Sequence[Arrival]) -> None:
         """Take what operators put out to a stream that typed queries read."""
@@ -303,13 +303,13 @@ class Programmed:
     def drop(self) -> None:
         """Take the state off the operators: the program has it, and its timers."""
         assert self._running is not None
-        drop_state(self._running, self._shape, self._elements, self._home.timers)
+        drop_state(self._running, self._shape, self._elements, self._context.timers)
         self._set_timer()
 
     def store(self) -> None:
         """Give the operators the state, for a snapshot; `drop` takes it off them again."""
         if self._running is not None:
-            self._running.expire(self._home.clock.now)
+            self._running.expire(self._context.clock.now)
             store_state(self._running, self._shape, self._elements)
 
     @contextmanager
@@ -331,7 +331,7 @@ class Programmed:
         """Return how many rows the state holds, as `spdist.engine.local.rows.count_rows` counts them."""
         if self._running is None:
             return 0
-        self._running.expire(self._home.clock.now)
+        self._running.expire(self._context.clock.now)
         return held_rows(self._running)
 
     @property
@@ -351,17 +351,17 @@ def _farthest(shape: Shape) -> int:
     return min((wait * MOST_PARTIALS for wait in waits if wait is not None), default=ALWAYS)
 
 
-def _reading(shape: Shape, home: Home, elements: AppElements) -> dict[str, int]:
+def _reading(shape: Shape, context: AppContext, elements: AppElements) -> dict[str, int]:
     """Return how many elements of the app read each of its streams."""
     read = {stream for element in shape.elements for stream in streams_of(element)}
-    return {stream: elements.reading(stream) for stream in read if stream in home.junctions}
+    return {stream: elements.reading(stream) for stream in read if stream in context.junctions}
 
 
-def _behind(shape: Shape, home: Home, elements: AppElements) -> dict[str, list[Receiver]]:
+def _behind(shape: Shape, context: AppContext, elements: AppElements) -> dict[str, list[Receiver]]:
     """Return who gets events of streams behind the elements of an app."""
     read = {stream for element in shape.elements for stream in streams_of(element)}
     found: dict[str, list[Receiver]] = {}
-    for stream, junction in home.junctions.items():
+    for stream, junction in context.junctions.items():
         own = elements.reading(stream)
         try:
             behind = junction.behind(own)

@@ -1,4 +1,4 @@
-"""Where the queries outside of partitions live: an app's streams, clock and timers."""
+"""The context of an app: the streams, clock and timers that its queries outside of partitions use."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from spdist.operators.core.feedback import CircularJunction, Rounds, circular_st
 from spdist.operators.core.junction import Failures, Junction
 from spdist.transports.in_memory import IN_MEMORY
 
-__all__ = ["BEFORE_ALL_TIME", "Home"]
+__all__ = ["BEFORE_ALL_TIME", "AppContext"]
 
 BEFORE_ALL_TIME = -(2**63)
 
 
-class Home:
+class AppContext:
     """The app as a place (`spdist.operators.queries.plans.Place`).
 
     Parameters
