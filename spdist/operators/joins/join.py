@@ -25,7 +25,7 @@ from spdist.operators.expressions.lookup import Finder, FindingPlan
 from spdist.operators.joins.sides import ROWS, JoinReader, SidePlan, plan_sides, search
 from spdist.operators.queries.plans import Place, Plan, QueryInstance, ReceiveEvents
 from spdist.operators.selection.aggregates import totals_in
-from spdist.operators.selection.output import Held
+from spdist.operators.selection.output import DeferredResults
 from spdist.operators.selection.selector import SelectorState, Sink
 from spdist.operators.tables.stores import Store
 from spdist.operators.windows.store import WindowStore
@@ -104,7 +104,7 @@ class JoinQuery:
         self.timer = plan.timer(place)
         self.limit = plan.limit(place)
         self.processors = plan.processors(place)
-        self.held = Held(self.limit.sink)
+        self.deferred = DeferredResults(self.limit.sink)
         self.out: list[Event] = []
         collecting = Sink(lambda kind, timestamp, row: self.out.append((kind, timestamp, row)), self._collect)
         self.select = plan.chosen.make("events", self.totals, collecting, place.clock)
@@ -194,7 +194,7 @@ class JoinQuery:
             self.select(pairs)
         out, self.out = self.out, []
         if out:
-            self.held.sink.receive_chunk(out)
+            self.deferred.sink.receive_chunk(out)
 
     # Receiving.
 
@@ -216,19 +216,19 @@ class JoinQuery:
 
     def _receive_twice(self, legs: Sequence[Flow]) -> None:
         """Take each event through the left side, then through the right one; what they give is put out afterwards."""
-        held = self.held
+        deferred = self.deferred
         side = self.plan.sides[0]
 
         def receive_chunk(arrivals: Sequence[Arrival]) -> None:
             try:
                 for timestamp, row in arrivals:
                     for leg in legs:
-                        held.begin()
+                        deferred.begin()
                         leg.process(timestamp, row)
             except BaseException:
-                held.drop()
+                deferred.drop()
                 raise
-            held.deliver()
+            deferred.deliver()
 
         def receive_events(chunk: list[Event]) -> None:
             # Siddhi forgets the right side of a named window that is joined with itself.
@@ -236,12 +236,12 @@ class JoinQuery:
             assert left is not None
             try:
                 for event in chunk:
-                    held.begin()
+                    deferred.begin()
                     left([event])
             except BaseException:
-                held.drop()
+                deferred.drop()
                 raise
-            held.deliver()
+            deferred.deliver()
 
         if side.kind == "stream":
             self.receivers = {

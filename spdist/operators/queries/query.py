@@ -30,7 +30,7 @@ from spdist.operators.patterns.sequence_loops import sequence_loop
 from spdist.operators.patterns.states import Partial
 from spdist.operators.queries.loops import LoopPlan
 from spdist.operators.queries.plans import Place, Plan, QueryInstance, QueryPlan, ReceiveEvents
-from spdist.operators.selection.output import Held
+from spdist.operators.selection.output import DeferredResults
 from spdist.operators.selection.selector import SelectorState, Sink
 from spdist.operators.tables.stores import Store
 from spdist.operators.windows.sliding_columns import plain_query
@@ -340,10 +340,10 @@ class StateQuery:
     def __init__(self, plan: StatePlan, place: Place) -> None:
         self.totals = SelectorState()
         self.limit = plan.limit(place)
-        self.held = Held(self.limit.sink)
+        self.deferred = DeferredResults(self.limit.sink)
         self.event_receivers: Mapping[str, ReceiveEvents] = {}
-        select = plan.chosen.make("event", self.totals, self.held.sink, place.clock)
-        select_events = when_needed(lambda: plan.chosen.make("events", self.totals, self.held.sink, place.clock))
+        select = plan.chosen.make("event", self.totals, self.deferred.sink, place.clock)
+        select_events = when_needed(lambda: plan.chosen.make("events", self.totals, self.deferred.sink, place.clock))
 
         def matched(partial: Partial) -> None:
             if partial.expired:
@@ -365,30 +365,30 @@ class StateQuery:
         return {id: maker for id, maker in found.items() if maker is not None}
 
     def _receiver(self, stream_id: str) -> tuple[Receive, ReceiveChunk]:
-        automaton, held = self.automaton, self.held
+        automaton, deferred = self.automaton, self.deferred
         if len(automaton.readers[stream_id]) == 1:
             return automaton.offering(stream_id), partial(automaton.process_chunk, stream_id)
 
-        offer = automaton.offering(stream_id, held.begin)
+        offer = automaton.offering(stream_id, deferred.begin)
 
         def receive(timestamp: int, row: Row) -> None:
             try:
                 offer(timestamp, row)
             except BaseException:
-                held.drop()
+                deferred.drop()
                 raise
-            if held.holds:
-                held.deliver()
+            if deferred.holds:
+                deferred.deliver()
 
         def receive_chunk(arrivals: Sequence[Arrival]) -> None:
             try:
                 for timestamp, row in arrivals:
                     offer(timestamp, row)
             except BaseException:
-                held.drop()
+                deferred.drop()
                 raise
-            if held.holds:
-                held.deliver()
+            if deferred.holds:
+                deferred.deliver()
 
         return receive, receive_chunk
 

@@ -14,7 +14,7 @@ from spdist.operators.core.junction import DirectTarget, Junction, ObserverFaile
 from spdist.operators.selection.selector import Sink
 from spdist.operators.tables.stores import Store, Target
 
-__all__ = ["Held", "QueryObserver", "Streams", "insert_into", "sink_for"]
+__all__ = ["DeferredResults", "QueryObserver", "Streams", "insert_into", "sink_for"]
 
 #: Takes the timestamp of a chunk's last event, its current events and its expired events.
 QueryObserver = Callable[[int, list[Arrival], list[Arrival]], None]
@@ -92,7 +92,7 @@ def _show(observers: list[QueryObserver], events: list[Event]) -> None:
         raise ObserverFailed(error) from error
 
 
-class Held:
+class DeferredResults:
     """Holds results back while a stream's event is offered to several elements of a pattern, then delivers them.
 
     What one element lets through is one chunk then, also where it completes several matches: so Siddhi does it where
@@ -121,20 +121,20 @@ class Held:
             self._open += events
 
     def begin(self) -> None:
-        """Begin a new chunk; what is put out from now on is held."""
+        """Begin a new chunk; what is put out from now on is deferred."""
         self.holds = True
         if self._open:
             self._chunks.append(self._open)
         self._open = []
 
     def drop(self) -> None:
-        """Stop holding, and forget what was held."""
+        """Stop deferring, and forget what was deferred."""
         self.holds = False
         self._open = None
         self._chunks.clear()
 
     def deliver(self) -> None:
-        """Stop holding, and put out what was held, chunk by chunk."""
+        """Stop deferring, and put out what was deferred, chunk by chunk."""
         self.holds = False
         if self._open:
             self._chunks.append(self._open)

@@ -45,7 +45,7 @@ class ReleasedPairs:
     ) -> None:
         self._results = results
         self._apart = apart
-        self.of = pairs
+        self.emits = pairs
         self.resets = resets
 
     def hands_over(self, chunk: list[str]) -> list[str]:
@@ -82,7 +82,7 @@ class BatchSideWriter(BatchWriter):
             return self._resets()
         looked = self._rows.looked
         gone = Event(self._kept, f"({self._prefix}_ts[d] if {looked} != 0 else now)", "")
-        leaves = self._each("left", [*self._rows.leaves(), *self._results.of(gone, True)])
+        leaves = self._each("left", [*self._rows.leaves(), *self._results.emits(gone, True)])
         return [*leaves, *self._frees("left"), f"{looked} = 0", *self._resets()]
 
     def _releases(self) -> list[str]:
@@ -100,7 +100,7 @@ class BatchSideWriter(BatchWriter):
             f"{head}[{key}] = -1",
             f"{head}_size[{key}] = 0",
         ]
-        released = self._each("head", [*self._rows.enters(self._kept), *self._results.of(event, False)])
+        released = self._each("head", [*self._rows.enters(self._kept), *self._results.emits(event, False)])
         return [*released, f"if {head}[{key}] >= 0:", *indent(moves)]
 
 

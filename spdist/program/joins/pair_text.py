@@ -96,9 +96,9 @@ class PairWriter(ResultWriter):
         found = groups.finds(event.read)
         if not leaves:
             enters = groups.enters(lambda: self._writer(event.read, event.timestamp, event.group))
-            return [*found, *enters, *self.of(event, noted=noted)]
+            return [*found, *enters, *self.emits(event, noted=noted)]
         gone = Event(event.read, event.timestamp, "gone")
-        leaving = self.of(gone, leaves=True, noted=noted)
+        leaving = self.emits(gone, leaves=True, noted=noted)
         return [*found, *groups.leaves(event.read, event.timestamp, event.group, leaving, counted=False)]
 
     def of_event(self, pairs: list[str]) -> list[str]:

@@ -60,4 +60,4 @@ class MatchWriter(ResultWriter):
 
     def of_match(self, event: Event, cause: str) -> list[str]:
         """Return what puts the result of a match into the chunk; `cause` is the event that has completed it."""
-        return self.of(event, noted=[f"{self._causes}[s] = {cause}"] if self._by_event else [])
+        return self.emits(event, noted=[f"{self._causes}[s] = {cause}"] if self._by_event else [])

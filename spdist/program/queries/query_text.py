@@ -87,7 +87,7 @@ class QueryWriter:
                 return loop
             return results.hands_over([*groups.before(), *loop, *groups.forgets()])
         body: list[str] = []
-        leaving = [] if window is None else results.of(self._leaving(), leaves=True)
+        leaving = [] if window is None else results.emits(self._leaving(), leaves=True)
         if window is not None:
             body += window.enters(self._attribute, self._timestamp, leaving)
         finds = [*groups.finds(self._attribute), *([] if window is None else window.remembers())]
@@ -95,7 +95,7 @@ class QueryWriter:
         if changes:
             body += [*groups.passes(self._attribute, finds), *changes]
             finds = []
-        enters = [*finds, *groups.enters(self._event_writer), *results.of(self._entering)]
+        enters = [*finds, *groups.enters(self._event_writer), *results.emits(self._entering)]
         body += groups.passes(self._attribute, enters)
         if window is not None:
             body += window.pushes_out(leaving)
@@ -161,7 +161,7 @@ class QueryWriter:
     def _wakes(self) -> list[str]:
         results = self._results(silent=not (self._read.waits or self._read.puts_out_expired))
         if self._window is not None:
-            return self._window.wakes(results, results.of(self._leaving(), leaves=True))
+            return self._window.wakes(results, results.emits(self._leaving(), leaves=True))
         batch = self._batch(results)
         assert isinstance(batch, PeriodWriter | DelayWriter)
         return batch.wakes()

@@ -118,7 +118,7 @@ class ResultWriter:
         body = [f"{end} = {begin} + 1", *(more if alike else []), *self._reads(), f"{begin} = {end}"]
         return [f"{begin} = {first}", f"while {begin} < {last}:", *indent(body)]
 
-    def of(self, event: Event, leaves: bool = False, noted: Sequence[str] = ()) -> list[str]:
+    def emits(self, event: Event, leaves: bool = False, noted: Sequence[str] = ()) -> list[str]:
         """Return what puts the result of an event into the chunk, where there is one, at ``s``.
 
         Parameters

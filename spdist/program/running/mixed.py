@@ -93,7 +93,7 @@ class Operators(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _CalledChunk:
     """A chunk that operators have put out: when a timer did, its cause, its first number, and what came before it."""
 
     time: int
@@ -167,7 +167,7 @@ class MixedRunning(Running):
         #: The open buckets of aggregations whose events the loop adds.
         self.added: dict[Called, LoopBuckets] = {}
         self._rows_given: dict[str, _Given] = {}
-        self._held: dict[str, list[_Held]] = {}
+        self._held: dict[str, list[_CalledChunk]] = {}
         self._failed: Exception | None = None
         #: The event before which timers fire, and until when: with another one, a step of the clock begins.
         self._step = -1, 0
@@ -268,7 +268,7 @@ class MixedRunning(Running):
         outputs = list(self.program.outputs)
         behind = self._count(outputs.index(stream)) if stream in outputs else 0
         time, cause, number = shared[RUNG], shared[CAUSE], shared[NUMBER]
-        self._held.setdefault(stream, []).append(_Held(time, cause, number, behind, arrivals))
+        self._held.setdefault(stream, []).append(_CalledChunk(time, cause, number, behind, arrivals))
         shared[NUMBER] = number + len(arrivals)
 
     def _are_typed(self, stream: str, arrivals: Sequence[Arrival]) -> bool:
@@ -390,7 +390,7 @@ def _given(part: StreamPart) -> _Given:
     return _Given(part.times if part.stamps is None else part.stamps, part.rows)
 
 
-def _merged(made: PutOut | None, held: Sequence[_Held]) -> PutOut:
+def _merged(made: PutOut | None, held: Sequence[_CalledChunk]) -> PutOut:
     """Return what the loop and what operators have put out to a stream, in order."""
     rows: list[Row] = []
     chunks: list[tuple[int, int]] = []

@@ -170,7 +170,7 @@ class BatchWriter:
         if self._window.is_cut:  # its group is gone with the piece that it came in
             group, found = self._groups.number, [*self._groups.finds(self._kept), *self._groups.joins()]
         leaves = [*found, *self._groups.removes(self._kept, f"{prefix}_ts[d]", group)]
-        shown = self._results.of(Event(self._kept, self._closed_at, "gone"), True)
+        shown = self._results.emits(Event(self._kept, self._closed_at, "gone"), True)
         each = self._each("left", self._groups.passes(self._kept, [*leaves, *shown]))
         return [*each, *self._frees("left")]
 
@@ -236,7 +236,7 @@ class BatchWriter:
         if self._expires and groups.aggregated:
             group = self._whole.arrays.declare(f"{self._prefix}_g", NUMBER, self._nodes, "-1")
             lines.append(f"{group}[{node}] = {groups.number}")
-        return groups.passes(event.read, [*lines, *self._adds(event), *self._results.of(event, False)])
+        return groups.passes(event.read, [*lines, *self._adds(event), *self._results.emits(event, False)])
 
     def _adds(self, event: Event) -> list[str]:
         groups = self._groups

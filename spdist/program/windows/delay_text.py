@@ -46,7 +46,7 @@ class DelayWriter(BatchWriter):
         """Return what lets the events go on whose time is over."""
         prefix, key, groups = self._prefix, self._key, self._groups
         event = Event(self._kept, "now", groups.number)
-        enters = [*groups.finds(event.read), *self._adds(event), *self._results.of(event)]
+        enters = [*groups.finds(event.read), *self._adds(event), *self._results.emits(event)]
         return [
             f"while {prefix}_head[{key}] >= 0 and {prefix}_ts[{prefix}_head[{key}]] <= now - {self._span}:",
             f"    d = {prefix}_head[{key}]",
