@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from spdist.language.checking.checked import CheckedApp
     from spdist.language.types import Schema
     from spdist.planning.topology import Topology
-    from spdist.reasons import why
+    from spdist.provenance import why
     from spdist.result import Result
     from spdist.transports.feed import Feed
 
@@ -120,7 +120,7 @@ _HOMES = {
     "to_frame": "spdist.frames",
     "transform": "spdist.facade",
     "unload_ipython_extension": "spdist.notebook",
-    "why": "spdist.reasons",
+    "why": "spdist.provenance",
     "window": "spdist.extension",
 }
 

@@ -36,9 +36,9 @@ from spdist.commands.schedule import schedule_app
 from spdist.commands.tls import tls_app
 from spdist.commands.users import user_app
 from spdist.commands.version import version
+from spdist.display import bytes_text
 from spdist.errors import SiddhiAppError
 from spdist.headless import stop_signal
-from spdist.look import bytes_text
 
 if TYPE_CHECKING:
     from spdist.planning.topology import Assignment, Topology

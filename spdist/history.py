@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spdist.display import time_text
 from spdist.language.types import Schema
-from spdist.look import time_text
 
 __all__ = ["SHOWN", "Seen", "clock_text", "history_table"]
 

@@ -6,8 +6,8 @@ import sys
 import time
 from typing import Any, Self
 
+from spdist.display import bar_html, duration_text
 from spdist.line import Line, running_kernel
-from spdist.look import bar_html, duration_text
 
 __all__ = ["ProgressBar", "ProgressLine"]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from spdist.display import Shown, headline_html, number_of, problem_html
 from spdist.frames import StreamEvents, arrow_table
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.scope import suggestion
-from spdist.look import Shown, headline_html, number_of, problem_html
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
+from spdist.display import Shown, number_of, table_html, table_text
 from spdist.engine.local.app import LocalApp
 from spdist.engine.local.external_stores import external_stores
 from spdist.engine.replay.causes import BUDGET, explain
@@ -38,7 +39,6 @@ from spdist.language.checking.checker import check
 from spdist.language.checking.scope import undefined
 from spdist.language.parsing.parser import parse, parse_on_demand, read_time
 from spdist.language.types import Schema
-from spdist.look import Shown, number_of, table_html, table_text
 from spdist.planning.updates.change import ElementChanges
 
 __all__ = ["Moment", "Seen", "Stepper", "VirtualApp"]

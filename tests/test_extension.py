@@ -169,10 +169,11 @@ def test_windows_and_processors_that_have_the_former_names_of_methods_run_with_a
         self.emit([(CURRENT, *arrival) for arrival in arrivals])
 
     with pytest.warns(DeprecationWarning) as warned:
-        former = type("Former", (Window,), {**kept, "one": one, "many": many})
+        former = type("Former", (Window,), {**kept, "one": one, "many": many, "look": lambda self: None})
     assert [str(one.message) for one in warned] == [
         "Former.one is called process now",
         "Former.many is called process_chunk now",
+        "Former.look is called note_lookup now",
     ]
     assert {one.filename for one in warned} == {__file__}
     window("test:former", lambda types, expressions: None)(former)

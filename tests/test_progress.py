@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import spdist
-from spdist.look import bar_html
+from spdist.display import bar_html
 from spdist.progress import ProgressBar
 
 APP = "define stream S (v int); from S select v insert into Out;"

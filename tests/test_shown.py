@@ -10,12 +10,12 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 import spdist
+from spdist.display import JSON_MIME, Listing
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
-from spdist.look import JSON_MIME, Listing
 from spdist.testing import VirtualApp
 
 APP = """@app:name('Shop') @app:playback

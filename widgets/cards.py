@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from spdist.look import STATE_COLOURS, bytes_text, state_style
+from spdist.display import STATE_COLOURS, bytes_text, state_style
 
 if TYPE_CHECKING:
     from spdist.cluster.clients.overview import ManagerStatus, WorkerStatus

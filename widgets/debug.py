@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
+from spdist.display import headline_html, note_html, table_html, table_text
 from spdist.engine.local.contents import Contents
 from spdist.engine.local.recorded import written_streams
 from spdist.engine.replay.evidence import TONES
 from spdist.engine.replay.stepping import Moment, Stepper
 from spdist.errors import SpdistError
 from spdist.history import clock_text
-from spdist.look import headline_html, note_html, table_html, table_text
 from spdist.panels.panel import Panel
 from spdist.planning.pictures.timeline import Bar, Dot, timeline
 
@@ -204,7 +204,7 @@ class DebugPanel(Panel[DebugView]):
             self._moving.release()
 
     # --- what it shows
-    def look(self) -> DebugView:
+    def fetch(self) -> DebugView:
         """Return where it is; asks nobody."""
         with self._moving:
             stepper, contents = self.stepper, self.stepper.contents(self._most, self._key)

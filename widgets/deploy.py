@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from spdist.display import details_html, headline_html, note_html, problem_html, table_html, table_text
 from spdist.errors import NotFoundError, SiddhiAppError, SpdistError
-from spdist.look import details_html, headline_html, note_html, problem_html, table_html, table_text
 from spdist.panels.deploy_controls import DeployControls
 from spdist.panels.drafts import Application, Debounced, Draft, annotated_html, difference, draft_of
 from spdist.panels.panel import ClusterPanel
@@ -95,7 +95,7 @@ class DeployPanel(ClusterPanel[Application]):
         return draft_of(self.text, self._transport)
 
     # --- what it shows
-    def look(self) -> Application:
+    def fetch(self) -> Application:
         """Return the draft, as it was checked last while somebody types, and how the app of that name is doing."""
         text = self._shown_text if self._check.pending else self.text
         try:

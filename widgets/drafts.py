@@ -13,9 +13,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 import spdist
+from spdist.display import state_style
 from spdist.errors import SiddhiAppError
 from spdist.language.lexer import coloured_lines
-from spdist.look import state_style
 from spdist.planning.updates.change import TopologyChange
 from spdist.planning.updates.comparison import compare
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from spdist.look import Markup, bytes_text, duration_text, time_text
+from spdist.display import Markup, bytes_text, duration_text, time_text
 from spdist.panels.plots import Curve, chart, sparkline
 from spdist.panels.trends import Figures
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spdist.look import table_html, table_text, time_text
+from spdist.display import table_html, table_text, time_text
 from spdist.panels.group_rows import unbroken
 from spdist.panels.panel import ClusterPanel
 from spdist.panels.watch import Cluster
@@ -39,7 +39,7 @@ class JournalPanel(ClusterPanel[Entries]):
         self._limit = limit
         self._wanted = wanted
 
-    def look(self) -> Entries:
+    def fetch(self) -> Entries:
         """Return the entries as the leader has them now."""
         return self.watch.journal(self._limit, **self._wanted)
 

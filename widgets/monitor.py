@@ -10,8 +10,8 @@ from typing import Any
 
 import ipywidgets
 
+from spdist.display import headline_html, note_html, table_html, table_text, time_text
 from spdist.errors import DeploymentTimeoutError, SpdistError
-from spdist.look import headline_html, note_html, table_html, table_text, time_text
 from spdist.panels.cards import cards_html
 from spdist.panels.group_rows import ORDERS, GroupRow, charts_html, group_rows
 from spdist.panels.panel import ClusterPanel, Line
@@ -69,7 +69,7 @@ class MonitorPanel(ClusterPanel[Monitored]):
         self.selected = ""
         self._choice: Any = None
 
-    def look(self) -> Monitored:
+    def fetch(self) -> Monitored:
         """Return the cluster's status, with what its journal says."""
         view = self.watch.status()
         try:

@@ -10,15 +10,16 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Generic, Self, TypeVar
 
 import ipywidgets
 
+from spdist.display import Shown, note_html, problem_html, time_text
 from spdist.errors import ClusterError, SpdistError
 from spdist.line import Line, running_kernel
-from spdist.look import Shown, note_html, problem_html, time_text
 from spdist.panels.outputs import Forms, StillForm, close_widget, run_meanwhile, shown_in, somebody_there
 from spdist.panels.poller import Awaited, Poller
 from spdist.panels.watch import Cluster, ClusterWatch, watch_of
@@ -33,12 +34,18 @@ _ASKING = Forms("asking…", note_html("asking…"))
 
 
 class Panel(Generic[View]):
-    """Shows what `look` returns. Making one asks nothing of the cluster and needs no notebook.
+    """Shows what `fetch` returns. Making one asks nothing of the cluster and needs no notebook.
 
     State
     -----
     What it has shown last; while it is shown: its widget, and the outputs of cells that it stands in.
     """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "look" in vars(cls) and "fetch" not in vars(cls):
+            cls.fetch = vars(cls)["look"]  # type: ignore[method-assign]
+            warnings.warn(f"{cls.__name__}.look is called fetch now", DeprecationWarning, stacklevel=2)
 
     def __init__(self) -> None:
         self._mark = uuid.uuid4().hex[:8]
@@ -52,7 +59,7 @@ class Panel(Generic[View]):
         self._outputs: list[StillForm] = []
 
     # --- what a panel says
-    def look(self) -> View:
+    def fetch(self) -> View:
         """Return what there is to show now.
 
         Raises
@@ -63,6 +70,11 @@ class Panel(Generic[View]):
             It cannot be known now.
         """
         raise NotImplementedError
+
+    def look(self) -> View:
+        """Return what `fetch` returns: its former name."""
+        warnings.warn("Panel.look is called fetch now", DeprecationWarning, stacklevel=2)
+        return self.fetch()
 
     def text_of(self, view: View) -> str:
         """Return `view` for a terminal."""
@@ -95,7 +107,7 @@ class Panel(Generic[View]):
     def still(self) -> Still:
         """Look now, and return what is seen as something that stays as it is: to compare with later."""
         try:
-            return Still(self._forms_of(self.look()))
+            return Still(self._forms_of(self.fetch()))
         except SpdistError as error:
             return Still(Forms(str(error), problem_html(error)))
 
@@ -158,7 +170,7 @@ class Panel(Generic[View]):
     def refresh(self) -> bool:
         """Look, and show what is seen; where that cannot be, keep what is shown, say why, and return False."""
         try:
-            view = self.look()
+            view = self.fetch()
             forms = self._forms_of(view)
         except Awaited:
             return True

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from spdist.look import Markup
+from spdist.display import Markup
 
 __all__ = ["Curve", "chart", "sparkline"]
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from spdist.display import time_text
 from spdist.errors import ClusterError, SpdistError
 from spdist.frames import to_events
 from spdist.language.types import Schema
-from spdist.look import time_text
 from spdist.panels.panel import Line, Panel
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class ReplayPanel(Panel[ReplayProgress]):
         while True:
             with self._moved:
                 self._moved.wait_for(lambda: self._reached(share, wanted) or self._over_early(), _LINE_S)
-                reached, view = self._reached(share, wanted), self.look()
+                reached, view = self._reached(share, wanted), self.fetch()
             line.show(str(view))
             if reached or view.state in ("failed", "stopped") or time.monotonic() > deadline_s:
                 break
@@ -309,7 +309,7 @@ class ReplayPanel(Panel[ReplayProgress]):
         return max(passed, self._wanted)
 
     # --- what it shows
-    def look(self) -> ReplayProgress:
+    def fetch(self) -> ReplayProgress:
         """Return how far it is; asks nobody."""
         ended_s = self._ended_s or time.monotonic()
         return ReplayProgress(

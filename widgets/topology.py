@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import ipywidgets
 
+from spdist.display import headline_html, note_html, table_html, table_text
 from spdist.language.lexer import coloured_html
-from spdist.look import headline_html, note_html, table_html, table_text
 from spdist.panels.flows import GroupFlow, flow_texts, group_flow
 from spdist.panels.group_rows import GroupRow, group_rows
 from spdist.panels.panel import ClusterPanel
@@ -104,7 +104,7 @@ class TopologyPanel(ClusterPanel[DrawnApp]):
         self.selected = ""
         self._choice: Any = None
 
-    def look(self) -> DrawnApp:
+    def fetch(self) -> DrawnApp:
         """Return topology, placement, states and figures as the leader knows them now."""
         drawn = self.watch.topology(self._name)
         try:

@@ -24,9 +24,9 @@ from spdist.cluster.security.authority import issued_in
 from spdist.cluster.workers.memory import container_limit
 from spdist.config import Config
 from spdist.config.kinds import bytes_of
+from spdist.display import bytes_text, duration_text
 from spdist.engine.shards.places import check_fence, place_of
 from spdist.errors import SpdistError
-from spdist.look import bytes_text, duration_text
 from spdist.services.java import OLDEST_JAVA, find_java, java_version
 from spdist.transports.opening import open_transport, transport_settings
 from spdist.transports.sockets.tls import certificate_of, server_context

@@ -206,12 +206,12 @@ class ServerNode(HostNode):
         """Look at the directory every ``updateInterval``."""
         interval_s = self.config.artifacts.update_interval_s
         while not self._leaving.is_set():
-            unsettled = self.look()
+            unsettled = self.scan()
             self._leaving.wait(min(interval_s, _CHANGING_S) if unsettled else interval_s)
 
-    def look(self) -> bool:
+    def scan(self) -> bool:
         """Do what the files ask for; see `AppFiles.look`."""
-        unsettled = self._files.look()
+        unsettled = self._files.scan()
         if self._files.changed:
             self._beat_now.set()
         return unsettled
@@ -225,7 +225,7 @@ class ServerNode(HostNode):
             The directory cannot be read: another server may fare better.
         """
         for _ in range(_GLANCES):
-            if not self.look() or self._leaving.wait(_GLANCE_S):
+            if not self.scan() or self._leaving.wait(_GLANCE_S):
                 break
         if self._files.problem:
             raise ClusterError(self._files.problem, hint="all servers of a group must see the directory of its apps")

@@ -80,7 +80,9 @@ class LoginPage(LoginFormHandler):
         username, address = self.get_body_argument("username", ""), self.request.remote_ip or ""
         password = self.get_body_argument("password", "", strip=False)
         try:
-            granted = await self._guesses.look(username, address, partial(self._upstream.may_look, username, password))
+            granted = await self._guesses.verified(
+                username, address, partial(self._upstream.may_look, username, password)
+            )
         except TooManyGuesses as refused:
             self.set_header("Retry-After", str(refused.retry_after_s))
             self._refuse(429, str(refused))

@@ -13,6 +13,7 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spdist.display import Shown, number_of, table_html, time_text
 from spdist.errors import SpdistError
 from spdist.frames.files import write_file
 from spdist.frames.times import TIME_COLUMNS
@@ -20,7 +21,6 @@ from spdist.frames.values import to_column
 from spdist.java.json.text import text_of_object
 from spdist.java.objects import unbox
 from spdist.language.types import Schema, Type
-from spdist.look import Shown, number_of, table_html, time_text
 from spdist.mapping.read_rows import ReadRows
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from spdist.display import bold_ansi
 from spdist.errors import SpdistError
 from spdist.language.ast.queries import SiddhiApp
-from spdist.look import bold_ansi
 
 
 def _ansi(line: str) -> str:

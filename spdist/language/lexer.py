@@ -21,8 +21,8 @@ from pygments.token import (
     Whitespace,
 )
 
+from spdist.display import bold_ansi, coloured_span
 from spdist.language.editing.tokens import Token, keywords, tokens
-from spdist.look import bold_ansi, coloured_span
 
 __all__ = ["SiddhiLexer", "bold_line", "coloured_html", "coloured_lines", "styled_line"]
 

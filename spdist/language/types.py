@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from spdist.look import Shown, table_html
+from spdist.display import Shown, table_html
 
 __all__ = ["Schema", "Type", "promote"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from spdist.display import Listing
 from spdist.errors import NotFoundError
 from spdist.language.catalog import Catalog
 from spdist.language.checking.scope import suggestion
 from spdist.language.signatures import described
-from spdist.look import Listing
 
 __all__ = ["functions", "windows"]
 

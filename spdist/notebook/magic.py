@@ -13,6 +13,7 @@ from typing import Any
 from IPython.display import display
 
 from spdist import facade
+from spdist.display import time_text
 from spdist.errors import NotebookError
 from spdist.extension import catalog
 from spdist.frames import to_frame
@@ -20,7 +21,6 @@ from spdist.language.ast import SiddhiApp
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.format import format_app
 from spdist.language.lexer import coloured_html
-from spdist.look import time_text
 from spdist.notebook.arguments import cell_arguments, command_arguments, help_text
 from spdist.notebook.listing import functions, windows
 from spdist.notebook.namespace import cluster_in, text_variable, value_of

@@ -156,12 +156,12 @@ class Window(ABC):
     #: How many of the events held somebody has looked at; counted only where it is not None.
     looked: int | None = None
 
-    def look(self) -> None:  # noqa: B027 - most windows need not know
+    def note_lookup(self) -> None:  # noqa: B027 - most windows need not know
         """Take note that somebody looks at everything held."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        accept_former_names(cls, {"one": "process", "many": "process_chunk"})
+        accept_former_names(cls, {"one": "process", "many": "process_chunk", "look": "note_lookup"})
 
     def __init__(self, setting: WindowSetting) -> None:
         self.clock = setting.clock

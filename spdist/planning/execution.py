@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from spdist.display import Shown, headline_html, note_html, number_of, table_html
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.checking.expressions import uses_aggregator
 from spdist.language.format import format_node
-from spdist.look import Shown, headline_html, note_html, number_of, table_html
 from spdist.planning.columns.native import Obstacle
 from spdist.planning.columns.realtime import realtime_plan
 from spdist.planning.columns.stateless import query_obstacle

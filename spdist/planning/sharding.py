@@ -62,7 +62,7 @@ def sharding(checked: CheckedApp, inputs: Iterable[str]) -> Sharding:
         The streams that come from outside of it.
     """
     search = _KeySearch(checked)
-    search.look()
+    search.collect()
     inputs = tuple(inputs)
     keys = {stream: search.needed.get(stream) for stream in inputs}
     return Sharding(keys, tuple(dict.fromkeys(search.reasons)))
@@ -85,7 +85,7 @@ class _KeySearch:
             if query.target in checked.streams:
                 self._writers.setdefault(query.target, []).append(query)
 
-    def look(self) -> None:
+    def collect(self) -> None:
         checked = self.checked
         triggers = [d.name for d in checked.app.definitions if isinstance(d, ast.TriggerDefinition)]
         self.reasons += [f"trigger '{name}' would fire in every shard" for name in triggers]

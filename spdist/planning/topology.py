@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from spdist.look import Shown, number_of
+from spdist.display import Shown, number_of
 from spdist.planning.updates.origin import FIRST, Origin
 
 if TYPE_CHECKING:

@@ -58,10 +58,10 @@ class NewestRevision:
             now = self._steady()
             if self._looked is None or now - self._looked >= self._every_s:
                 self._looked = now
-                threading.Thread(target=self.look, name="newest revision", daemon=True).start()
+                threading.Thread(target=self.find, name="newest revision", daemon=True).start()
             return self._known
 
-    def look(self) -> str | None:
+    def find(self) -> str | None:
         """Return the newest revision of all instances, None where there is none or nobody can tell."""
         try:
             store = self._store = self._store or open_persistence(

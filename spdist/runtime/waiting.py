@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from spdist.display import duration_text
 from spdist.errors import TransportUnavailableError
-from spdist.look import duration_text
 from spdist.runtime.progress import first_line, is_full
 
 __all__ = ["Reminder", "when_available", "when_room"]

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from spdist.display import Shown, note_html, number_of, table_html, time_text
 from spdist.errors import MappingError, TransportError
 from spdist.java.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
 from spdist.language.checking.checked import ClockSetting
 from spdist.language.types import Schema, Type
-from spdist.look import Shown, note_html, number_of, table_html, time_text
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.events import EventList, Events
 from spdist.transports.payloads.payload import Payload

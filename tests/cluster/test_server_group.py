@@ -119,8 +119,8 @@ class Pair:
         node = self.nodes[name] = ServerNode(member_config(self.home, name, interval_s), launcher=launch)
         assert node._group is not None
         self._cut(node._group._store, name)
-        look = node._files._directory.look
-        node._files._directory.look = lambda: look() if name not in self.blind else fail()  # type: ignore[method-assign]
+        scan = node._files._directory.scan
+        node._files._directory.scan = lambda: scan() if name not in self.blind else fail()  # type: ignore[method-assign]
         node.start()
         return node
 

@@ -108,7 +108,7 @@ def test_only_plain_siddhi_files_are_apps(tmp_path: Path) -> None:
     (tmp_path / "folder.siddhi").mkdir()
     (tmp_path / "dangling.siddhi").symlink_to(tmp_path / "nowhere")
     written = directory.write("X", "text")
-    assert directory.look() == {"X": written}
+    assert directory.scan() == {"X": written}
     assert directory.read("X", 100) == b"text"
     directory.remove("X")
     directory.remove("X")
@@ -207,7 +207,7 @@ def test_apps_stay_while_the_directory_cannot_be_read(tmp_path: Path, eventually
         eventually(lambda: states(node) == {"Kept": "RUNNING"}, "it runs")
         (tmp_path / "apps").rename(tmp_path / "away")
         for _ in range(3):
-            assert node.look() is False
+            assert node.scan() is False
         assert states(node) == {"Kept": "RUNNING"}
 
 

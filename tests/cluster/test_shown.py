@@ -15,9 +15,9 @@ from spdist.cluster.clients.feeding import FeedState, RemoteFeed
 from spdist.cluster.clients.handle import Deployment, reached
 from spdist.cluster.clients.listings import journal_listing, log_listing, move_listing, revision_listing
 from spdist.cluster.clients.overview import AppStatus, ClusterStatus
+from spdist.display import STATE_COLOURS
 from spdist.errors import ClusterError, DeploymentTimeoutError
 from spdist.language.types import Schema
-from spdist.look import STATE_COLOURS
 from spdist.services.process import free_ports
 from tests.cluster.test_client import scripted
 

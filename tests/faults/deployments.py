@@ -32,8 +32,8 @@ import psutil
 
 from spdist.cluster.clients.client import ClusterClient
 from spdist.cluster.processes.local_servers import LocalServers
+from spdist.display import table_text
 from spdist.errors import SpdistError
-from spdist.look import table_text
 from spdist.services.haproxy import Backend, HAProxy
 from spdist.services.process import HOST, free_ports
 from tests.faults.failovers import wait_for

@@ -35,7 +35,7 @@ from pathlib import Path
 import httpx
 
 from spdist.cluster.managers.topics import stream_schemas
-from spdist.look import table_text
+from spdist.display import table_text
 from spdist.services.nats import NatsServer
 from spdist.services.process import free_port
 from spdist.transports.kafka.options import KafkaSettings

@@ -16,8 +16,8 @@ from jupyter_client.manager import start_new_kernel
 
 from spdist.cluster.manager import Manager
 from spdist.cluster.worker import Worker
+from spdist.display import JSON_MIME
 from spdist.errors import StateError
-from spdist.look import JSON_MIME
 from tests.cluster.shells import PASSWORD, FakeSpark, manager_config, worker_config
 
 ROOT = Path(__file__).parents[2]

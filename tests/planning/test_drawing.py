@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from spdist.look import STATE_COLOURS
+from spdist.display import STATE_COLOURS
 from spdist.planning.pictures.drawing import to_html, to_svg, to_text
 from spdist.planning.topology import Topology
 

@@ -19,7 +19,7 @@ def test_the_newest_is_known_and_looked_for_again(tmp_path: Path, eventually: Ca
     store = FileSystemPersistenceStore(settings.state_persistence.location, 5)
     now = 0.0
     newest = NewestRevision(settings, ["A", "B"], every_s=10, steady=lambda: now)
-    assert newest.look() is None
+    assert newest.find() is None
     for instance, name in (("A", "5__App"), ("B", "40__App"), ("A", "300__App")):
         say_who_runs(settings.state_persistence.location, instance)
         StateStore(state_directory(settings.state_persistence.location, instance)).open("me")
@@ -34,4 +34,4 @@ def test_the_newest_is_known_and_looked_for_again(tmp_path: Path, eventually: Ca
 
 def test_where_revisions_cannot_be_read_there_is_none(tmp_path: Path) -> None:
     lost = StatePersistence(persistence_store="DBPersistenceStore", datasource="NOWHERE", location=tmp_path)
-    assert NewestRevision(replace(settings_in(tmp_path), state_persistence=lost), ["A"]).look() is None
+    assert NewestRevision(replace(settings_in(tmp_path), state_persistence=lost), ["A"]).find() is None

@@ -70,10 +70,10 @@ def test_guesses_of_one_address_take_turns_and_others_pass_them() -> None:
     async def work() -> tuple[str | None, list[object]]:
         queue = GuessingQueue()
         wrong = [
-            asyncio.create_task(queue.look("admin", "1.1.1.1", lambda: verify("guesser", None))) for _ in range(40)
+            asyncio.create_task(queue.verified("admin", "1.1.1.1", lambda: verify("guesser", None))) for _ in range(40)
         ]
         await asyncio.to_thread(int)  # all of them wait
-        right = await asyncio.wait_for(queue.look("admin", "2.2.2.2", lambda: verify("user", "granted")), 10)
+        right = await asyncio.wait_for(queue.verified("admin", "2.2.2.2", lambda: verify("user", "granted")), 10)
         go.set()
         return right, await asyncio.gather(*wrong, return_exceptions=True)
 
@@ -89,7 +89,7 @@ def test_a_crowd_from_one_address_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
 
     async def work() -> list[object]:
         queue = GuessingQueue()
-        looks = [queue.look(f"n{number}", "1.1.1.1", lambda: "granted") for number in range(5)]
+        looks = [queue.verified(f"n{number}", "1.1.1.1", lambda: "granted") for number in range(5)]
         found = await asyncio.gather(*looks, return_exceptions=True)
         assert not queue._turns
         return list(found)

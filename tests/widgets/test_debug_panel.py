@@ -52,7 +52,7 @@ def test_it_goes_where_one_wants(panel: DebugPanel) -> None:
     assert panel.back().number == alert.number - 1
     assert panel.seek(event=2).number == 2
     assert panel.run_until(when=lambda moment: moment.number > 99) is None
-    assert panel.look().at_end
+    assert panel.fetch().at_end
 
 
 def test_a_test_app_has_a_debugger_too() -> None:
@@ -67,7 +67,7 @@ def test_the_buttons_do_what_the_methods_do(panel: DebugPanel, eventually: Calla
     back, step, play, run_to, target, _ = buttons.children
 
     def at(number: int) -> Callable[[], bool]:
-        return lambda: panel.stepper.number == number and not panel.look().playing
+        return lambda: panel.stepper.number == number and not panel.fetch().playing
 
     step.click()
     eventually(at(1), "one step was made")
@@ -105,7 +105,7 @@ def test_what_is_asked_for_while_it_moves_comes_after_that(
     refresh = panel.refresh
 
     def waits() -> bool:
-        if threading.current_thread().name == "debugger" and not panel.look().playing:
+        if threading.current_thread().name == "debugger" and not panel.fetch().playing:
             moved.set()
             may_end.wait()
         return refresh()
@@ -120,16 +120,16 @@ def test_what_is_asked_for_while_it_moves_comes_after_that(
     eventually(lambda: slider.value == 5, "the slider follows")
 
     panel.play(speed=0.1)
-    eventually(lambda: panel.look().playing, "it plays")
+    eventually(lambda: panel.fetch().playing, "it plays")
     slider.value = 1
-    eventually(lambda: panel.stepper.number == 1 and not panel.look().playing, "a move ends what plays")
+    eventually(lambda: panel.stepper.number == 1 and not panel.fetch().playing, "a move ends what plays")
 
 
 def test_playing_ends_at_the_end_and_can_pause(panel: DebugPanel, eventually: Callable[..., object]) -> None:
     panel.play(speed=1000)
-    eventually(lambda: panel.look().at_end and not panel.look().playing, "it is through")
+    eventually(lambda: panel.fetch().at_end and not panel.fetch().playing, "it is through")
     panel.seek(number=0)
     panel.play(speed=0.5).pause()
-    assert not panel.look().playing
+    assert not panel.fetch().playing
     with pytest.raises(SpdistError, match="0 steps a second"):
         panel.play(speed=0)

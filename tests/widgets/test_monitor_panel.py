@@ -14,6 +14,7 @@ from spdist.errors import ClusterError, DeploymentTimeoutError
 from spdist.panels.absent import Absent
 from spdist.panels.group_rows import ORDERS, group_rows
 from spdist.panels.monitor import Monitored, MonitorPanel
+from spdist.panels.panel import Panel
 from spdist.panels.trends import Trends
 from spdist.panels.watch import ClusterView
 from tests.widgets.fake_cluster import TEXT, FakeCluster
@@ -62,6 +63,16 @@ def test_waiting_shows_how_far_it_is_on_one_line(cluster: FakeCluster, capsys: p
     assert shown.count("\n") == 2, "how it began, and how it ended"
     assert "3 of 10 alerts; 3 groups RUNNING; half is sent" in shown
     assert "10 of 10 alerts" in shown
+
+
+def test_the_former_name_of_what_a_panel_fetches_still_works() -> None:
+    forms = {"text_of": lambda self, view: view, "html_of": lambda self, view: view}
+    with pytest.warns(DeprecationWarning, match="Former.look is called fetch now") as warned:
+        former = type("Former", (Panel,), {**forms, "look": lambda self: "seen"})
+    assert warned[0].filename == __file__
+    assert str(former()) == former().fetch() == "seen"
+    with pytest.warns(DeprecationWarning, match="Panel.look is called fetch now"):
+        assert type("Present", (Panel,), {**forms, "fetch": lambda self: "seen"})().look() == "seen"
 
 
 def test_the_former_name_of_what_is_also_shown_still_works(

@@ -57,7 +57,7 @@ def test_a_slow_replay_can_be_waited_for_in_part_and_stopped(feed: FakeFeed) -> 
     assert panel.wait(2 / 3, timeout_s=20).state == "running"
     panel.stop()
     assert len(feed.events) == 2
-    assert panel.look().state == "stopped"
+    assert panel.fetch().state == "stopped"
     with pytest.raises(ClusterError, match="stopped: 2 of 3 events"):
         panel.wait(timeout_s=20)
 
@@ -104,7 +104,7 @@ def slow(feed: FakeFeed) -> ReplayPanel:
 def test_it_goes_step_by_step_and_skips_ahead(feed: FakeFeed, eventually: Callable[..., object]) -> None:
     panel = slow(feed).step()
     eventually(lambda: len(feed.events) == 1, "the first event is sent")
-    assert panel.look().state == "paused"
+    assert panel.fetch().state == "paused"
     panel.step(2)
     eventually(lambda: len(feed.events) == 3, "two more are sent")
     with pytest.raises(ClusterError, match="stays sent"):
@@ -119,7 +119,7 @@ def test_it_goes_step_by_step_and_skips_ahead(feed: FakeFeed, eventually: Callab
 def test_it_pauses_and_goes_on_at_another_speed(feed: FakeFeed, eventually: Callable[..., object]) -> None:
     panel = slow(feed).start()
     eventually(lambda: len(feed.events) == 1, "the first event is sent")
-    assert panel.pause().look().state == "paused"
+    assert panel.pause().fetch().state == "paused"
     panel.set_speed(FAST)
     with pytest.raises(ClusterError, match="paused: 1 of 5"):
         panel.wait(timeout_s=0.5)
@@ -155,7 +155,7 @@ def test_the_widget_steps_and_skips(feed: FakeFeed, eventually: Callable[..., ob
         speed.value = 100_000.0
         eventually(lambda: len(feed.events) == 5, "it goes on, and faster")
         stop.click()
-        eventually(lambda: panel.look().state in ("done", "stopped"), "it is over")
+        eventually(lambda: panel.fetch().state in ("done", "stopped"), "it is over")
 
 
 def test_a_frame_without_the_streams_columns_is_refused(frame: pd.DataFrame, feed: FakeFeed) -> None:

@@ -102,7 +102,7 @@ def test_a_click_finds_the_group_by_its_name(cluster: FakeCluster) -> None:
 
 def test_text_tells_how_much_each_group_does(cluster: FakeCluster) -> None:
     panel = TopologyPanel(cluster.deployment("Shop"))
-    view = panel.look()
+    view = panel.fetch()
     assert "in/s" not in panel.text_of(view), "nothing is known yet"
     row = GroupRow(group("Shop-large-1"), figures(in_per_s=1_234.0, lag=5.0), 1.0)
     lines = [line.split() for line in panel.text_of(DrawnApp(view.placed, {"Shop-large-1": row})).splitlines()]

@@ -65,11 +65,11 @@ class Bearers:
             raise UnauthorizedError("this takes a token: Authorization: Bearer …", hint="spdist login gets one")
         user = self.identity.recall(token)
         if user is None:
-            user = await self.look(request, shown_name(token), lambda: self.identity.verify(token))
+            user = await self.verified(request, shown_name(token), lambda: self.identity.verify(token))
         request.state.username = user.username
         return user.username, self.users.granted(user.roles)
 
-    async def look(self, request: Request, name: str, ask: Callable[[], T]) -> T:
+    async def verified(self, request: Request, name: str, ask: Callable[[], T]) -> T:
         """Return what `ask` finds out, in a thread: it may ask the provider. Wrong ones are slowed down, by `name`.
 
         Raises
@@ -92,7 +92,7 @@ class Bearers:
 
         address = request.client.host if request.client else "somewhere"
         try:
-            found = await self._guesses.look(name, address, asked)
+            found = await self._guesses.verified(name, address, asked)
         except TooManyGuesses as refused:
             told = UnauthorizedError(f"too many wrong tokens or passwords: try again in {refused.retry_after_s} s")
             raise HTTPException(429, error_body(told), {"Retry-After": str(refused.retry_after_s)}) from refused

@@ -189,7 +189,9 @@ class RequestGuard:
     async def _guess(self, request: Request, username: str, password: str) -> frozenset[Permission] | None:
         """Return what a user may do who has not shown this password before; None where it is wrong."""
         try:
-            return await self._guesses.look(username, _caller(request), partial(self.users.verify, username, password))
+            return await self._guesses.verified(
+                username, _caller(request), partial(self.users.verify, username, password)
+            )
         except TooManyGuesses as refused:
             error = UnauthorizedError(str(refused), hint="only this name from this address has to wait")
             raise HTTPException(429, error_body(error), {"Retry-After": str(refused.retry_after_s)}) from refused

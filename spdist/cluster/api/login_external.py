@@ -95,13 +95,13 @@ def _add_logins(router: APIRouter, bearers: Bearers) -> None:
         """
         if form.grant_type == "refresh_token":
             shown = whole_token(request, REFRESH_COOKIE)
-            return _logged_in(request, await bearers.look(request, "\0refresh", lambda: identity.renew(shown)))
+            return _logged_in(request, await bearers.verified(request, "\0refresh", lambda: identity.renew(shown)))
         if (form.grant_type or settings.grant_type) == "authorization_code":
             return await _sent_away(bearers, request, _callback(bearers, request, app))
         if settings.grant_type != "password":
             told = ClusterError("this node takes no passwords of users", hint="log in at the identity provider: sso")
             raise HTTPException(400, error_body(told))
-        found = await bearers.look(request, form.username, lambda: identity.login(form.username, form.password))
+        found = await bearers.verified(request, form.username, lambda: identity.login(form.username, form.password))
         return _logged_in(request, found, renewable=form.remember_me)
 
     @router.get("/login/callback/{app}", **answers(LoggedIn, 401, 429, 503))
@@ -115,7 +115,7 @@ def _add_logins(router: APIRouter, bearers: Bearers) -> None:
         if error or not code:
             raise UnauthorizedError(f"the identity provider let nobody in: {error[:200] or 'it gave no code'}")
         back = _callback(bearers, request, app)
-        found = await bearers.look(request, "\0code", lambda: identity.redeem(code, back, verifier, nonce))
+        found = await bearers.verified(request, "\0code", lambda: identity.redeem(code, back, verifier, nonce))
         answer = _logged_in(request, found)
         answer.delete_cookie(_PENDING_COOKIE, **_pending_settings(request))
         return answer

@@ -14,8 +14,8 @@ import tenacity
 
 from spdist.cluster.clients.asking import Managers, Reply, Request, Round, UnreachableNode, may_repeat
 from spdist.cluster.clients.requests import NodeAnswer, answer_of
+from spdist.display import Shown, table_html
 from spdist.errors import ClusterError, SpdistError
-from spdist.look import Shown, table_html
 from spdist.transports.sockets.tls import CertificateFiles, client_context, refusal_hint
 
 __all__ = [

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from spdist.cluster.clients import requests
 from spdist.cluster.protocol.rows import to_json_row
+from spdist.display import Shown, number_of, table_html
 from spdist.errors import ClusterError, ErrorKind, MappingError
 from spdist.language.types import Schema
-from spdist.look import Shown, number_of, table_html
 
 if TYPE_CHECKING:
     from spdist.cluster.clients.asking import Request

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from spdist.cluster.clients import requests
 from spdist.cluster.clients.calling import LeaderClient
 from spdist.cluster.clients.overview import AppStatus
+from spdist.display import Shown, headline_html, note_html
 from spdist.errors import DeploymentTimeoutError, EngineError, ErrorKind, SpdistError
 from spdist.line import Line
-from spdist.look import Shown, headline_html, note_html
 
 if TYPE_CHECKING:
     from spdist.cluster.clients.feeding import RemoteFeed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from spdist.look import Listing, time_text
+from spdist.display import Listing, time_text
 
 __all__ = ["journal_listing", "log_listing", "move_listing", "revision_listing"]
 

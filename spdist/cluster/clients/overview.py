@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spdist.look import Shown, number_of, table_html, table_text
+from spdist.display import Shown, number_of, table_html, table_text
 
 __all__ = ["AppStatus", "ClusterStatus", "GroupStatus", "ManagerStatus", "WorkerStatus"]
 

@@ -15,8 +15,8 @@ from spdist.cluster.managers.streams import StreamAccess
 from spdist.cluster.processes.local_nodes import LocalNodes
 from spdist.cluster.processes.nodes import NodeProcess, Role
 from spdist.config import load_config
+from spdist.display import headline_html, note_html
 from spdist.errors import ClusterError, ErrorKind, NotFoundError, SpdistError
-from spdist.look import headline_html, note_html
 from spdist.services.process import free_ports
 from spdist.transports.opening import transport_settings
 from spdist.workspace import workspace

@@ -17,8 +17,8 @@ from rich.console import Console
 from spdist.cluster.clients.calling import Caller
 from spdist.cluster.processes.nodes import NodeProcess
 from spdist.cluster.processes.startup import await_nodes
+from spdist.display import Shown
 from spdist.errors import NotFoundError
-from spdist.look import Shown
 from spdist.workspace import workspace
 
 __all__ = ["LocalNodes"]

@@ -8,8 +8,8 @@ from pathlib import Path
 from spdist.cluster.clients.client import ClusterClient, UnreachableNode
 from spdist.cluster.processes.local_nodes import LocalNodes
 from spdist.cluster.processes.nodes import NodeProcess
+from spdist.display import headline_html, number_of, table_html, table_text
 from spdist.errors import ClusterError
-from spdist.look import headline_html, number_of, table_html, table_text
 from spdist.services.process import free_ports
 
 __all__ = ["LocalServers"]

@@ -83,7 +83,7 @@ class AppDirectory:
         """Make the directory unless it is there."""
         self.path.mkdir(parents=True, exist_ok=True)
 
-    def look(self) -> dict[str, Stamp]:
+    def scan(self) -> dict[str, Stamp]:
         """Return the files that are there, by the names of their apps; hidden ones are none.
 
         Raises

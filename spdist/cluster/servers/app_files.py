@@ -63,7 +63,7 @@ class AppFiles:
         #: whether the last look has changed an app
         self.changed = False
 
-    def look(self) -> bool:
+    def scan(self) -> bool:
         """Do what the files ask for, and return whether one has just changed and is to be looked at again soon.
 
         While the directory cannot be read the apps are left as they are.
@@ -74,7 +74,7 @@ class AppFiles:
             self._pause.wait(max(0.0, self._looked_s + _APART_S - time.monotonic()))
             self._looked_s = time.monotonic()
             try:
-                now = self._directory.look()
+                now = self._directory.scan()
             except OSError as error:
                 before, self.problem = self.problem, f"cannot read {self._directory.path}: {error.strerror}"
                 if not before:
@@ -167,7 +167,7 @@ class AppFiles:
             if name in self._leader:
                 return True
         try:
-            return name in self._directory.look()
+            return name in self._directory.scan()
         except OSError:
             return False  # writing the file says what is wrong
 

@@ -214,7 +214,7 @@ class _SourceRoute:
             return None
         address = request.client.host if request.client else "somewhere"
         try:
-            if shown is not None and await self._guesses.look(shown[0], address, partial(_right, logins, shown)):
+            if shown is not None and await self._guesses.verified(shown[0], address, partial(_right, logins, shown)):
                 return None
         except TooManyGuesses as error:
             return _told(429, str(error), {"Retry-After": str(error.retry_after_s)})

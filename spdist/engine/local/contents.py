@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Any, Literal
 
+from spdist.display import Shown, details_html, headline_html, number_of, table_html, table_text
 from spdist.engine.local.app_context import AppContext
 from spdist.history import clock_text
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp, CheckedPartition
 from spdist.language.format_expressions import format_call
-from spdist.look import Shown, details_html, headline_html, number_of, table_html, table_text
 from spdist.operators.aggregations.aggregation import Aggregation
 from spdist.operators.core.triggers import CRON_RANK, PERIODIC_RANK, PURGE_RANK
 from spdist.operators.joins.join import JoinPlan

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, Literal
 
+from spdist.display import Shown, headline_html, table_html, table_text
 from spdist.history import Seen, clock_text, history_table
 from spdist.language.types import Schema
-from spdist.look import Shown, headline_html, table_html, table_text
 from spdist.operators.base import Row
 from spdist.planning.pictures.timeline import Bar, Dot, timeline
 

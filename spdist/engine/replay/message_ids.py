@@ -101,10 +101,10 @@ def sent_events(log: ShardLog, producer: str, stream: str, id: MessageId) -> lis
 
     def came(chunk: Sequence[Arrival]) -> None:
         # The sinks of the stream have just had this chunk, and no other one since they were asked.
-        search.look(app.take_deliveries(), chunk)
+        search.observe(app.take_deliveries(), chunk)
 
     def done() -> bool:
-        search.look(app.take_deliveries(), ())
+        search.observe(app.take_deliveries(), ())
         return bool(search.found)
 
     app.subscribe_chunks(stream, came)
@@ -159,7 +159,7 @@ class _MessageSearch:
     def __post_init__(self) -> None:
         self.found: list[tuple[int, Arrival]] = []
 
-    def look(self, deliveries: Sequence[Outgoing], chunk: Sequence[Arrival]) -> None:
+    def observe(self, deliveries: Sequence[Outgoing], chunk: Sequence[Arrival]) -> None:
         """Look at what sinks have put out; that of the stream was made of one chunk of it."""
         for one in deliveries:
             source, first, count = _numbered(one)

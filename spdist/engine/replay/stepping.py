@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from spdist.display import Shown, headline_html, number_of, table_html, table_text
 from spdist.engine.local.app import LocalApp
 from spdist.engine.local.contents import Contents, contents_of
 from spdist.engine.replay.evidence import Came
@@ -13,7 +14,6 @@ from spdist.engine.replay.input_log import GivenEvent, InputLog, OnDemandWrite, 
 from spdist.history import Seen, clock_text, history_table
 from spdist.language import ast
 from spdist.language.checking.scope import undefined
-from spdist.look import Shown, headline_html, number_of, table_html, table_text
 from spdist.operators.base import Row
 from spdist.planning.pictures.graph import app_graph
 from spdist.progress import ProgressLine
@@ -171,7 +171,8 @@ class Stepper(Shown):
         if self.number < len(self._path):
             return self._path[self.number]
         left = self._portion < len(self._portions)
-        due = self._app.inside.home.timers.next_busy(self._portions[self._portion][0].clock if left else self.log.end)
+        until = self._portions[self._portion][0].clock if left else self.log.end
+        due = self._app.inside.context.timers.next_busy(until)
         return None if due is None else max(due, self.clock)
 
     # --- going

@@ -86,7 +86,7 @@ class StateFollower:
             # Kept where nothing can be seen: that may be over when the copies are needed.
             seen = self._seen[one.name] = before.get(one.name, {})
             try:
-                found[one.name] = self._look(one, seen)
+                found[one.name] = self._follow(one, seen)
             except Exception as error:  # nothing that is stored there may end who waits
                 known = isinstance(error, (SpdistError, OSError))
                 why = getattr(error, "message", str(error)) if known else repr(error)
@@ -99,7 +99,7 @@ class StateFollower:
         )
         return found
 
-    def _look(self, assignment: Assignment, seen: dict[Place, _ReadFiles]) -> Followed:
+    def _follow(self, assignment: Assignment, seen: dict[Place, _ReadFiles]) -> Followed:
         layout = current_layout(state_directory(self._location, assignment.name), assignment.shards)
         places = [store.directory for store in layout.stores]
         for gone in seen.keys() - {*places}:

@@ -114,7 +114,7 @@ class StandingWatch:
                 self._begun.clear()
                 self._begun.wait(self._seconds)
             pause.wait(self._seconds / _LOOKS)
-            seen, now = self._look(), time.monotonic()
+            seen, now = self._running_place(), time.monotonic()
             if seen is None or not seen.same(before):
                 before, since = seen or _ThreadPlace(-1), now
                 if told:
@@ -125,7 +125,7 @@ class StandingWatch:
                     self._note.write_text(json.dumps({"why": seen.told(self._seconds)}), encoding="utf-8")
                 told = True
 
-    def _look(self) -> _ThreadPlace | None:
+    def _running_place(self) -> _ThreadPlace | None:
         running = self._running
         frame = sys._current_frames().get(running[1]) if running is not None else None
         if running is None or frame is None:

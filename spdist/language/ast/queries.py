@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import ClassVar
 
+from spdist.display import Shown, number_of
 from spdist.errors import SiddhiAppError
 from spdist.language.ast.definitions import Definition
 from spdist.language.ast.expressions import Expression, StreamRef
 from spdist.language.ast.inputs import JoinInput, PatternInput, SingleInput
 from spdist.language.ast.nodes import Annotation, Node, find_annotations
 from spdist.language.ast.outputs import Output, OutputRate, Selection
-from spdist.look import Shown, number_of
 
 __all__ = [
     "AnonymousInput",

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from textwrap import shorten
 
+from spdist.display import Shown, headline_html, number_of, table_html, table_text
 from spdist.language import ast
 from spdist.language.checking.scope import Scope
 from spdist.language.scripts import Script
 from spdist.language.types import Schema
-from spdist.look import Shown, headline_html, number_of, table_html, table_text
 
 __all__ = ["CheckedAggregation", "CheckedApp", "CheckedPartition", "CheckedQuery", "PurgeSetting"]
 

@@ -274,13 +274,13 @@ class Aggregation:
     # Reading.
 
     def reader(self) -> AggregationView:
-        """Return a store that is turned to the range each reader asks for (`AggregationView.look`)."""
+        """Return a store that is turned to the range each reader asks for (`AggregationView.set_range`)."""
         return AggregationView(self)
 
     def view(self, start: int | str, end: int | str | None, per: str) -> AggregationView:
-        """Return the rows of one duration between two times; see `AggregationView.look`."""
+        """Return the rows of one duration between two times; see `AggregationView.set_range`."""
         view = self.reader()
-        view.look(start, end, per)
+        view.set_range(start, end, per)
         return view
 
     def open_rows(self) -> Iterator[tuple[str, int, Row]]:
@@ -335,7 +335,7 @@ class Aggregation:
 class AggregationView:
     """What an aggregation has between two times, per duration (`spdist.operators.tables.stores.Store`).
 
-    It is made once and turned to another range by `look`, so that what was compiled for it stays.
+    It is made once and turned to another range by `set_range`, so that what was compiled for it stays.
 
     State
     -----
@@ -357,7 +357,7 @@ class AggregationView:
         """The attributes of its rows."""
         return self.aggregation.schema
 
-    def look(self, start: int | str | None, end: int | str | None, per: str | None) -> None:
+    def set_range(self, start: int | str | None, end: int | str | None, per: str | None) -> None:
         """Turn to another range and duration.
 
         Parameters

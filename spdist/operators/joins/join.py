@@ -155,7 +155,7 @@ class JoinQuery:
             store = self.windows[other.position] or self.plan.stores.get(other.source.stream_id)
             store = store if other.findable else None
             if isinstance(store, WindowStore) and store.notes_looks:
-                self.looks[side.position] = store.look
+                self.looks[side.position] = store.note_lookup
             if store is not None:
                 plan = self.plan.searches[side.position]
                 self.finders[side.position] = search(plan, self.plan.input, store, self.place.clock)

@@ -228,7 +228,7 @@ def plan_sides(title: str, join: ast.JoinInput, scope: Scope, catalog: Catalog) 
 class RangeStore(Store, Protocol):
     """A range of an aggregation, at one granularity."""
 
-    def look(self, start: Any, end: Any, per: str) -> None:
+    def set_range(self, start: Any, end: Any, per: str) -> None:
         """Turn to another range: `start` and `end` as written after ``within`` (`end` None where there is one)."""
         ...
 
@@ -262,11 +262,11 @@ def search(plan: FindingPlan, join: ast.JoinInput, store: Store, clock: VirtualC
     found = plan.bind(viewed, clock)
     asked = _range(plan, join, clock)
 
-    def look(timestamp: int, row: Row) -> list[Arrival]:
-        viewed.look(*asked(timestamp, row))
+    def find(timestamp: int, row: Row) -> list[Arrival]:
+        viewed.set_range(*asked(timestamp, row))
         return found(timestamp, row)
 
-    return look
+    return find
 
 
 def _range(plan: FindingPlan, join: ast.JoinInput, clock: VirtualClock) -> Callable[[int, Row], tuple[Any, Any, str]]:

@@ -155,17 +155,17 @@ class _Plan:
             find = search.bind(view, self.clock)
             asked = self._range(checked.query.within, checked.query.per)
 
-            def look() -> list[Arrival]:
-                view.look(*asked())
+            def read() -> list[Arrival]:
+                view.set_range(*asked())
                 return find(_NO_TIME)
         else:
             find = search.bind(_seen(store), self.clock)
 
-            def look() -> list[Arrival]:
+            def read() -> list[Arrival]:
                 return find(_NO_TIME)
 
         def run() -> Answer:
-            found = look()
+            found = read()
             return Answer(checked.output, self._selected([row for _, row in found]) if found else [])
 
         return run

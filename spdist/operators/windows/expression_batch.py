@@ -138,7 +138,7 @@ class ExpressionBatchWindow(ConditionalWindow):
         else:
             self.before.append(arrival)
 
-    def look(self) -> None:
+    def note_lookup(self) -> None:
         """Take note that the open batch was looked at."""
         self.looked = len(self.batch)
 

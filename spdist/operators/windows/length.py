@@ -221,7 +221,7 @@ class LengthBatchWindow(Window):
             self.reset = None
         return chunk
 
-    def look(self) -> None:
+    def note_lookup(self) -> None:
         """Take note that the batch was looked at."""
         self.looked = len(self.before)
 
@@ -307,7 +307,7 @@ class BatchWindow(Window):
         self.reset = following
         return due
 
-    def look(self) -> None:
+    def note_lookup(self) -> None:
         """Take note that the batch was looked at."""
         self.looked = len(self.before)
 

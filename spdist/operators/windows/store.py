@@ -108,12 +108,12 @@ class WindowStore:
 
         return make
 
-    def look(self) -> None:
+    def note_lookup(self) -> None:
         """Note that somebody looks at everything the window holds now."""
-        self.window.look()
+        self.window.note_lookup()
 
     def _shown(self) -> Iterable[Arrival]:
-        self.look()
+        self.note_lookup()
         return self.window.contents()
 
     def index(self, attributes: tuple[int, ...]) -> Index | None:

@@ -287,7 +287,7 @@ class TimeBatchWindow(Window):
             self.batch = []
         return chunk
 
-    def look(self) -> None:
+    def note_lookup(self) -> None:
         """Take note that the batch was looked at."""
         self.looked = len(self.before)
 

@@ -167,7 +167,7 @@ def obstacle(expression: ast.Expression, scope: Scope, catalog: Catalog) -> Obst
     catalog : Catalog
         The signatures of functions.
     """
-    return _Rules(scope, catalog).look(expression)
+    return _Rules(scope, catalog).obstacle(expression)
 
 
 class _Rules:
@@ -177,7 +177,7 @@ class _Rules:
         self._scope = scope
         self._catalog = catalog
 
-    def look(self, node: ast.Expression) -> Obstacle | None:
+    def obstacle(self, node: ast.Expression) -> Obstacle | None:
         match node:
             case ast.Literal():
                 return self._literal(node)
@@ -186,7 +186,7 @@ class _Rules:
             case ast.Variable():
                 return self._variable(node)
             case ast.Not() | ast.IsNull():
-                return self.look(node.operand)
+                return self.obstacle(node.operand)
             case ast.Binary():
                 return self._binary(node)
             case ast.FunctionCall():
@@ -231,7 +231,7 @@ class _Rules:
         return None if against is None else Obstacle(what, against, node.span)
 
     def _first(self, nodes: Iterable[ast.Expression]) -> Obstacle | None:
-        return next((found for node in nodes if (found := self.look(node)) is not None), None)
+        return next((found for node in nodes if (found := self.obstacle(node)) is not None), None)
 
     def _type(self, node: ast.Expression) -> Type:
         return type_of(node, self._scope, self._catalog)

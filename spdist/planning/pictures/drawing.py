@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 
-from spdist.look import STATE_COLOURS, details_html, headline_html, number_of
+from spdist.display import STATE_COLOURS, details_html, headline_html, number_of
 from spdist.planning.pictures import svg
 from spdist.planning.pictures.layout import Arrow, Box, GraphLayout, lay_out
 from spdist.planning.topology import ExecutionGroup, GroupInput, Kind, Publishing, Strategy, Topic, Topology

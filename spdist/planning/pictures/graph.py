@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
 
+from spdist.display import Shown, number_of
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp, CheckedQuery
-from spdist.look import Shown, number_of
 from spdist.planning.pictures import svg
 from spdist.planning.pictures.layout import Arrow, Box, lay_out
 

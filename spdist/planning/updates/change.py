@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from spdist.look import Shown, number_of, table_html, table_text
+from spdist.display import Shown, number_of, table_html, table_text
 
 __all__ = ["ElementChange", "ElementChanges", "ElementKind", "Outcome", "TopologyChange"]
 

@@ -117,7 +117,7 @@ class GuessingQueue:
         self._turns: dict[str, _Turn] = {}
         self._slots = asyncio.Semaphore(_TOGETHER)
 
-    async def look(self, username: str, address: str, verify: Callable[[], Granted | None]) -> Granted | None:
+    async def verified(self, username: str, address: str, verify: Callable[[], Granted | None]) -> Granted | None:
         """Return what `verify` grants for a guess; None where it is wrong.
 
         Parameters

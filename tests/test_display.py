@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 import spdist
-from spdist.errors import SpdistError
-from spdist.look import (
+from spdist.display import (
     JSON_MIME,
     STATE_COLOURS,
     Markup,
@@ -24,6 +23,7 @@ from spdist.look import (
     table_text,
     time_text,
 )
+from spdist.errors import SpdistError
 
 HEAD = ("group", "state", "events", "memory", "why")
 ROWS = [
