@@ -263,16 +263,33 @@ def test_the_glossary_names_the_words_that_are_not_used() -> None:
     assert {"gate", "settle"} <= only_names
 
 
-@pytest.mark.parametrize("room", PLAIN_ROOMS)
+@pytest.mark.parametrize("room", ["", *PLAIN_ROOMS])
 def test_rooms_keep_to_the_words_of_the_glossary(room: str) -> None:
     everywhere, only_names = words_not_used()
     found = [
         f"{name}:{line}: {word}"
-        for path in sorted((ROOT / "spdist" / room).rglob("*.py"))
+        for path in sorted((ROOT / "spdist" / room).glob("**/*.py" if room else "*.py"))
         for name in [path.relative_to(ROOT).as_posix()]
         for line, told, is_name in names_and_prose(path)
         for word in everywhere | (only_names if is_name else set())
         if re.search(rf"(?<![\w.]){word}(?!\w)", told, flags=re.IGNORECASE)
+    ]
+    assert found == []
+
+
+#: Tells the words themselves; and decisions, in the words of their day.
+TELLING = ("docs/glossary.md", "docs/architecture/engine.md")
+
+
+def test_pages_and_notebooks_keep_to_the_words_of_the_glossary() -> None:
+    everywhere, _ = words_not_used()
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    found = [
+        f"{name}: {word}"
+        for path in [*pages, *(ROOT / "notebooks").glob("*.ipynb")]
+        for name in [path.relative_to(ROOT).as_posix()]
+        for word in everywhere
+        if name not in TELLING and re.search(rf"(?<![\w.]){word}(?!\w)", path.read_text("utf-8"), re.IGNORECASE)
     ]
     assert found == []
 
