@@ -17,8 +17,7 @@ from __future__ import annotations
 import numpy
 
 from spdist.program.machine.arithmetic import key_bits, loop
-from spdist.program.machine.column_kernels import SLACK, bounds_gathered, texts_gathered
-from spdist.program.machine.text_kernels import number_texts, refill_texts
+from spdist.program.machine.text_kernels import SLACK, bounds_gathered, number_texts, refill_texts, texts_gathered
 
 __all__ = [
     "SLACK",
