@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environment knows its own path: install again after the directory was moved.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd)" ] || echo FORCE)
 
-.PHONY: help setup demo test check docs reference lint faults failovers takeovers updates databases ha chaos deployments executors image fuzz fuzz-programs chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables lock clean java FORCE
+.PHONY: help setup demo test check quick docs reference lint faults failovers takeovers updates databases ha chaos deployments executors image fuzz fuzz-programs chaos-sim ledger bench bench-payloads bench-engine bench-latency bench-kafka bench-groups bench-frames bench-cluster tables lock clean java FORCE
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -43,7 +43,10 @@ demo: java .venv/.installed ## run notebooks/quickstart.ipynb without a screen; 
 test: lint java ## lint, then every test: units, properties, Spark, cluster, notebooks
 	@$(VENV) -m pytest -n $(PROCESSES) --no-loadscope-reorder --durations=20 --nbmake --nbmake-timeout=600 $(NODES) tests notebooks
 
-check: lint ## lint, then the tests that need no JVM, server or browser: a minute and a half
+check: .venv/.installed ## lint, and meanwhile the tests that need no JVM, server or browser: a minute and a half
+	@$(MAKE) --no-print-directory -j 2 lint quick
+
+quick: .venv/.installed
 	@$(VENV) -m pytest -q -n $(PROCESSES) $(QUICK)
 
 lint: .venv/.installed ## style, types, layers, notebooks without outputs

@@ -87,10 +87,10 @@ def test_what_windows_keep_of_a_circle_does_not_grow_and_others_go_on() -> None:
         "from Other[v > 0] select v - 1 as v insert into Other;"
     )
     app.send("S", 1000, ("a", 1))
-    for second in range(2, 120):
+    for second in range(2, 32):  # after five that were stopped the limit is the lowest
         app.send("Other", 1000 * second, (5,))
         assert app.held_rows() <= 30_000
-    assert out == [5, 4, 3, 2, 1, 0] * 118
+    assert out == [5, 4, 3, 2, 1, 0] * 30
 
 
 def test_circles_that_end_get_their_limit_back() -> None:
