@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 
 import pytest
+from aiokafka.client import AIOKafkaClient
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.cluster import ClusterMetadata
 
@@ -121,6 +124,32 @@ def test_brokers_that_do_not_answer_are_waited_for_and_told_of() -> None:
     fetcher.close()
     with pytest.raises(TransportUnavailableError, match="does not answer while reading"):
         KafkaExtents(KafkaSettings(f"127.0.0.1:{port}", patience_ms=600)).ends([("t", 0)])
+
+
+def test_a_client_that_never_answers_is_replaced(
+    kafka_broker: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose task for metadata has failed."""
+    send(kafka_broker, topic, b"one")
+    connected, clients = KafkaFetcher._connected, list[object]()
+
+    async def never(_client: object, *_: object) -> None:
+        await asyncio.Event().wait()
+
+    async def stuck_first(fetcher: KafkaFetcher) -> AIOKafkaClient:
+        client = await connected(fetcher)
+        if client not in clients:
+            clients.append(client)
+            if len(clients) == 1:
+                client.add_topic = client.force_metadata_update = partial(never, client)
+        return client
+
+    monkeypatch.setattr(KafkaFetcher, "_connected", stuck_first)
+    monkeypatch.setattr(fetching, "_END_S", 0.5)
+    fetcher = KafkaFetcher(KafkaSettings(kafka_broker.url, patience_ms=5_000))
+    assert [value for *_, value in read(fetcher, topic, 0, 1)] == [b"one"]
+    assert len(clients) == 2
+    fetcher.close()
 
 
 def test_partitions_whose_leader_is_not_known_yet_are_asked_for_again(

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaTimeoutError
 
-from spdist.errors import TransportError
+from spdist.errors import TransportError, TransportUnavailableError
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.kafka.options import KafkaSettings
@@ -53,6 +54,24 @@ class TestKafkaTransport(ServerContract):
             "spdist-count": b"3",
             "spdist-clock": b"5000",
         }
+
+    @pytest.mark.parametrize("client", ["consumer", "admin"])
+    def test_a_client_that_has_lost_its_brokers_is_replaced(
+        self, kafka_broker: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch, client: str
+    ) -> None:
+        transport = KafkaTransport(KafkaSettings(kafka_broker.url, patience_ms=2000))
+        transport.ensure(topic, 1)
+        assert transport.end_offsets(topic) == {0: 0}
+
+        def lost(*_: object, **__: object) -> object:
+            raise KafkaTimeoutError("no metadata")
+
+        stuck = {"consumer": transport._consumer, "admin": transport._admin}[client]
+        monkeypatch.setattr(stuck, {"consumer": "end_offsets", "admin": "describe_topics"}[client], lost)
+        with pytest.raises(TransportUnavailableError, match="does not answer"):
+            transport.end_offsets(topic)
+        assert transport.end_offsets(topic) == {0: 0}
+        transport.close()
 
     def test_times_in_the_future_are_taken(self, transport: KafkaTransport, topic: str) -> None:
         transport.ensure(topic, 1)

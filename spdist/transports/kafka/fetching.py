@@ -168,11 +168,13 @@ class KafkaFetcher:
 
     async def _fetched(self, topic: str, partition: int, offset: int, end: int) -> _Sent:
         """Return what a broker sends from an offset on, at least one whole batch: from where, and what was aborted."""
-        deadline = time.monotonic() + self._settings.patience_ms / 1000
+        patience_s = self._settings.patience_ms / 1000
+        deadline = time.monotonic() + patience_s
         place, told = TopicPartition(topic, partition), ""
         while True:
             try:
-                raw, aborted = await self._asked(place, offset)
+                # A client whose task for metadata has failed would wait for ever; half the time is left for another.
+                raw, aborted = await asyncio.wait_for(self._asked(place, offset), patience_s / 2)
                 if following_offset(raw, offset) > offset:
                     return offset, raw, aborted
                 told = "it sends nothing"

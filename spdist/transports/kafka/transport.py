@@ -274,17 +274,16 @@ class KafkaTransport:
         from kafka import KafkaAdminClient, errors
 
         self._leave_parent()
-        used = self._admin is not None
-        if self._admin is None:
-            self._admin = self._open(KafkaAdminClient)
+        used, self._admin = self._admin is not None, self._admin or self._open(KafkaAdminClient)
         try:
             return call(self._admin)
         except Exception as error:
+            told = _told(error, "asking", self.settings)
+            if isinstance(told, TransportUnavailableError):  # a new one looks for the brokers patiently
+                admin, self._admin = self._admin, None
+                admin.close()
             if not (used and isinstance(error, errors.NodeNotReadyError)):
-                raise _told(error, "asking", self.settings) from error
-        # It has lost its brokers; a new one looks for them patiently.
-        self._admin.close()
-        self._admin = None
+                raise told from error
         return self._ask(call)
 
     def reading(self, call: Callable[[KafkaConsumer], T]) -> T:
@@ -304,10 +303,12 @@ class KafkaTransport:
             )
         try:
             return call(self._consumer)
-        except TransportError:
-            raise
         except Exception as error:
-            raise _told(error, "reading", self.settings) from error
+            told = _told(error, "reading", self.settings)
+            if isinstance(told, TransportUnavailableError):  # one whose task for metadata has failed stays as it is
+                consumer, self._consumer = self._consumer, None
+                consumer.close()
+            raise told from (error.__cause__ if told is error else error)
 
     def _producing(self) -> KafkaProducer:
         from kafka import KafkaProducer
