@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import tempfile
 import threading
 import time
@@ -15,6 +16,7 @@ from hypothesis import settings
 from nbclient import NotebookClient
 from xdist.scheduler import LoadScopeScheduling
 
+from spdist.engine.programs import programmed
 from spdist.headless.engine import use_sockets
 from spdist.services.kafka import KafkaBroker
 from spdist.services.nats import NatsServer
@@ -83,6 +85,23 @@ def eventually() -> Callable[..., object]:
         return found
 
     return wait
+
+
+@pytest.fixture(autouse=True)
+def unwritten_programs() -> Iterator[list[str]]:
+    """What was logged of programs that could not be written, which is a defect: operators run the app then, and no
+    result would differ. A test that wants one clears the list.
+    """
+    found: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.addFilter(lambda record: programmed.UNWRITTEN in record.getMessage())
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger(programmed.__name__)
+    logger.addHandler(handler)
+    logger.setLevel(logging.WARNING)  # also where the engine is silent otherwise
+    yield found
+    logger.removeHandler(handler)
+    assert not found
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -252,7 +252,9 @@ def test_without_numba_the_operators_run_the_app(monkeypatch: pytest.MonkeyPatch
     assert (own.active, own.reason) == (False, "numba is not installed")
 
 
-def test_a_defect_of_the_writer_leaves_the_app_to_its_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_of_the_writer_leaves_the_app_to_its_operators(
+    monkeypatch: pytest.MonkeyPatch, unwritten_programs: list[str]
+) -> None:
     def broken(*_: object) -> None:
         raise KeyError("a defect")
 
@@ -261,3 +263,5 @@ def test_a_defect_of_the_writer_leaves_the_app_to_its_operators(monkeypatch: pyt
     assert app.app.programmed is not None
     assert app.app.programmed.compile() is None
     assert "could not be written: KeyError('a defect')" in app.app.programmed.reason
+    assert len(unwritten_programs) == 1
+    unwritten_programs.clear()

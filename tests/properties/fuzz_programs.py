@@ -18,6 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 from spdist.engine.local.recorder import silenced
+from spdist.engine.programs.programmed import UNWRITTEN
 from spdist.program.machine.compiler import Compiled, Compiling, interpreted
 from spdist.program.parts import Program
 from spdist.program.running import forgetting
@@ -57,6 +58,8 @@ def trial(seed: int, compiled: int = 0) -> str:
     checked = checked_app(text)
     own = Watched(checked, interpreted).app.programmed
     if own is None or own.compile() is None or own.program is None:
+        if own is not None and own.reason.startswith(UNWRITTEN):
+            raise Defect(f"seed {seed} ({drawn.__name__})\n{text}\n{own.reason}")
         return "operators"
     is_compiled = bool(compiled) and number % compiled == 0
     # A primary key that is a number must not be null.

@@ -38,9 +38,12 @@ from spdist.program.shape import Shape, shape_of, streams_of
 from spdist.program.states.state import held_rows
 from spdist.program.text import written
 
-__all__ = ["Programmed"]
+__all__ = ["UNWRITTEN", "Programmed"]
 
 log = logging.getLogger(__name__)
+
+#: What the reason begins with where writing a program has failed.
+UNWRITTEN = "its program could not be written"
 
 
 class Programmed:
@@ -96,8 +99,8 @@ class Programmed:
             except NotTyped as found:
                 self.reason = found.reason
             except Exception as defect:  # of the writer: the operators run every app
-                log.warning("the app is not compiled, as its program could not be written: %r", defect)
-                self.reason = f"its program could not be written: {defect!r}"
+                self.reason = f"{UNWRITTEN}: {defect!r}"
+                log.warning("the app is not compiled, as %s", self.reason)
         return self._compiling
 
     def _written(self) -> Program:
