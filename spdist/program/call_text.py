@@ -152,7 +152,6 @@ def fired_in_turn(blocks: dict[int, list[str]]) -> list[str]:
         "    if now != shared[FIRED]:",
         "        shared[FIRED], shared[FIRED_NUMBER] = now, 0",
         "    shared[NUMBER], shared[RUNG], shared[NOW] = shared[FIRED_NUMBER], now, now",
-        "    shared[ELEMENT], shared[DUE] = block, due",
         *indent(choices),
         "    shared[FIRED_NUMBER] = shared[NUMBER]",
         "if fires == FIRES and at[c] > until:",

@@ -36,7 +36,7 @@ from spdist.program.shape import Batched, Keyed, Query, Read, Sessions, Shape, s
 from spdist.program.tables.change_text import ChangeText
 from spdist.program.tables.shape import LoopTable
 from spdist.program.text_functions import TextFunction, text_function
-from spdist.program.timer_text import NEVER, RATE_LIMIT, fired, rank
+from spdist.program.timer_text import NEVER, RATE_LIMIT, fired, latest, rank
 
 __all__ = ["written"]
 
@@ -107,8 +107,8 @@ class Writer:
         self._texts: dict[str, int] = {NULL_TEXT: 0}
         self._names = 0
         self._blocks = 0
-        #: The rank of the operator whose timer the part of the text is for that is being written.
-        self._firing: int | None = None
+        #: Whether the part of the text is for timers that is being written.
+        self._firing = False
         #: Whether the part of the text is for events that operators bring.
         self._returned = False
         self._sites: list[Site] = []
@@ -165,32 +165,30 @@ class Writer:
     def _timers(self) -> list[str]:
         """Return what wakes queries that are due; what comes to them, also by other timers, is known before."""
         blocks: dict[int, list[str]] = {}
+        self._firing = True
         for number in self._shape.downwards:
             query = self._queries.get(number)
             if query is None:
                 continue
             key = "key" if query.keyed is not None else ""
             if query.read.timed:
-                self._firing = rank(number)
                 most, types = self._most[f"nodes {query.name}"], query.read.types
                 block = Block("", "", types, "", "", "", (None,) * len(types), "", most)
                 wakes = _query_writer(self, query, block, key).timers()
                 blocks |= {rank(number, operator): lines for operator, lines in enumerate(wakes) if lines}
             if query.ticks:
-                self._firing = rank(number, RATE_LIMIT)
                 blocks[rank(number, RATE_LIMIT)] = ticking(self, query, key, self._most[f"nodes {query.name}_l"])
-            self._firing = None
+        self._firing = False
         if self._shape.is_mixed:
             return fired_in_turn(blocks)
         return fired(blocks) if blocks else []
 
     def until(self, read: Query, operator: int = 0) -> str:
         """Return source of until when the timers of an operator of a query have fired."""
-        own = rank(read.number, operator)
-        if self._returned:
-            return f"(max(until, shared[DUE]) if {own} < shared[ELEMENT] else until)"
-        before = self._firing is not None and own < self._firing
-        return "max(until, due)" if before else "until"
+        if not (self._firing or self._returned):
+            return "until"
+        due, block = latest(self.arrays)
+        return f"(max(until, {due}) if {rank(read.number, operator)} < {block} else until)"
 
     # What the parts of the text ask for.
 
@@ -445,7 +443,8 @@ def _module(
     parameters = ", ".join(arrays.declared)
     calls = mixed or bool(arrays.asking)
     causes, known = ("", "") if mixed else (", number, rung", f", 0, {NEVER}")
-    fires, fired = ("", "") if mixed else (", fired, fired_number", f", {NEVER}, 0")
+    names = ("fired", "fired_number", "last", "last_block")
+    fires, fired = ("", "") if mixed else (", " + ", ".join(names), f", {NEVER}, 0, {NEVER}, 0")
     timed = "timers_until" in arrays.declared
     lines = [
         "from spdist.program.machine.arithmetic import *",

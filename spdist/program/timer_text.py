@@ -1,7 +1,8 @@
 """Timers of a program: of each query and key of its partition a queue of wake-ups, and one heap of all queues.
 
 As in `spdist.operators.timers`: a wake-up that is asked for later waits behind the ones asked for before it, and among
-those that are due at the same time the query written first is first, then the key that came first.
+those that are due at the same time the query written first is first, then the key that came first. One that was asked
+for too late fires behind others that are due later: what has fired last in that order is kept, so it is known what has.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from spdist.program.arrays import Arrays
 from spdist.program.expressions import NUMBER
 from spdist.program.parts import QueryText, indent
 
-__all__ = ["NEVER", "RATE_LIMIT", "TimerWriter", "declares_timers", "fired", "rank"]
+__all__ = ["NEVER", "RATE_LIMIT", "TimerWriter", "declares_timers", "fired", "latest", "rank"]
 
 #: A time before all others.
 NEVER = "-9223372036854775808"
@@ -23,6 +24,18 @@ RATE_LIMIT = _OPERATORS - 1
 def rank(query: int, operator: int = 0) -> int:
     """Return which is first among timers that are due at the same time, and have the same key."""
     return query * _OPERATORS + operator
+
+
+def latest(arrays: Arrays) -> tuple[str, str]:
+    """Return source of when the timer was due that is the latest of those that have fired, and of its rank."""
+    return ("shared[DUE]", "shared[ELEMENT]") if "shared" in arrays.declared else ("last", "last_block")
+
+
+def _notes(arrays: Arrays, block: str) -> list[str]:
+    """Return what notes that a timer of a rank fires, which is ``due``."""
+    last, last_block = latest(arrays)
+    later = f"if due > {last} or (due == {last} and {block} > {last_block}):"
+    return [later, f"    {last}, {last_block} = due, {block}"]
 
 
 def declares_timers(arrays: Arrays) -> None:
@@ -47,6 +60,7 @@ class TimerWriter:
     """
 
     def __init__(self, arrays: Arrays, query: QueryText, key: str, operator: int = 0) -> None:
+        self._arrays = arrays
         self._number = rank(query.read.number, operator)
         self._prefix = prefix = f"{query.name}_l" if operator == RATE_LIMIT else query.name
         self._queue = f"{prefix}_due{operator if 0 < operator < RATE_LIMIT else ''}"
@@ -75,7 +89,7 @@ class TimerWriter:
             f"    due = {at}",
             "    if due - 1 > until:",
             "        until = due - 1",
-            *indent(body),
+            *indent([*_notes(self._arrays, str(self._number)), *body]),
             f"    due_done({self._queue}, {self._prefix}_due_next, {self._prefix}_due_free, {self._key})",
             f"if {last} >= 0:",
             f"    timer_set(timers, {at}, {self._number}, {self._key})",

@@ -15,6 +15,7 @@ __all__ = [
     "JOINS",
     "JOINS_OF_BATCHES",
     "JOINS_OF_ONE",
+    "LATE",
     "LIMITED",
     "PAIRS_IN_TABLES",
     "PAIRS_OF_MANY",
@@ -345,6 +346,15 @@ from S[volume > 0]#window.unique:ever(ok) select ok, sym insert expired events i
 from S#window.unique:length(sym, 1) select sym, count() as n, max(total) as t insert all events into Out9;
 from S#window.unique:timeBatch(total, 600) select total, sum(volume) as v order by total insert into Out10;
 end;
+"""
+#: Results of timers that come late to windows in front of them: these ask for wake-ups that are over.
+LATE = f"""{STREAM}
+define stream Mid (sym string, total long);
+define stream End (sym string, total long);
+from End#window.timeBatch(20) select sym, count() as n insert all events into Out2;
+from Mid#window.time(1) select sym, total output last every 50 milliseconds insert expired events into Out1;
+from Mid#window.time(30) select sym, total insert expired events into End;
+from S#window.timeBatch(30) select sym, total output last every 50 milliseconds insert into Mid;
 """
 #: Functions of texts that windows hold, in what they put out, in totals, in having, and in conditions of patterns.
 TEXTS = f"""{STREAM}

@@ -31,6 +31,7 @@ from tests.program.chosen_apps import (
     CHUNKS,
     EXTERNAL,
     HAVING,
+    LATE,
     LIMITED,
     PIECES,
     SESSIONS,
@@ -48,7 +49,7 @@ from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 _SUBJECTS = [ARRANGED, BATCHES, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING, UNIQUE, UNIQUE_MORE]
-_SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES, TRUTHS]
+_SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES, TRUTHS, LATE]
 #: In these some attribute is never null.
 _WHOLE = (SORTED, EXTERNAL, BEHIND_KNOWN, TRUTHS)
 #: A stream, and what is put out to it as one chunk.

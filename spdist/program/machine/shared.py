@@ -35,7 +35,7 @@ RUNG = 3
 #: The time of the timer that fired last in this call, ms, and how much timers have put out at it.
 FIRED = 4
 FIRED_NUMBER = 5
-#: Of the timer that fires: the rank of its query (`NO_ELEMENT`: none fires), and when it is due, ms.
+#: Of the latest timer that has fired: the rank of its query (`NO_ELEMENT`: none fires), and when it was due, ms.
 ELEMENT = 6
 DUE = 7
 #: Of the operators' first timer: when it is due, ms (`NEVER_DUE`: there is none), and the rank of its query.
@@ -49,7 +49,7 @@ PICKED = 12
 #: How many places there are.
 SHARED = 13
 
-NO_ELEMENT = -1
+NO_ELEMENT = -(2**62)
 NEVER_DUE = 2**63 - 1
 
 #: In the place of an element: the operators' first timer is due.

@@ -208,7 +208,8 @@ class MixedRunning(Running):
         self, begins: Any, size: int, at: Any, which: Any, now: int, *, fires: bool, lent: Lent | None = None
     ) -> None:
         shared = self._shared
-        shared[FIRED], shared[FIRED_NUMBER], shared[ELEMENT] = NO_TIMER, 0, NO_ELEMENT
+        shared[FIRED], shared[FIRED_NUMBER] = NO_TIMER, 0
+        shared[DUE], shared[ELEMENT] = NO_TIMER, NO_ELEMENT
         self._failed = None
         self._step = -1, 0
         self._look_at_timers()
@@ -369,7 +370,7 @@ class MixedRunning(Running):
         if now != shared[FIRED]:
             shared[FIRED], shared[FIRED_NUMBER] = now, 0
         shared[NUMBER], shared[RUNG], shared[NOW] = shared[FIRED_NUMBER], now, now
-        shared[ELEMENT], shared[DUE] = element, due
+        shared[DUE], shared[ELEMENT] = max((shared[DUE], shared[ELEMENT]), (due, element))
         until = self.arrays.get("timers_until")
         if until is not None:
             until[0] = max(int(until[0]), due - 1)
