@@ -12,8 +12,9 @@ from spdist.language.types import Schema
 from spdist.program.aggregations.bucket_shape import bucketed
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped
+from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import Element, Shape, element_of, knows_its_input, not_circular, watched_streams
-from spdist.program.tables.shape import Tables, tables_named, tables_of
+from spdist.program.stores import LoopStores, stores_named, stores_of
 from spdist.program.text import written
 
 __all__ = ["mixed_shape_of"]
@@ -31,24 +32,25 @@ def mixed_shape_of(checked: CheckedApp) -> Shape:
     # Of a stream that others write, it is not known which attributes are those of a source.
     inner = frozenset(_written(checked, {query.target for query in _queries(checked)}))
     whole = Shape((), checked.streams, inner, watched=watched_streams(checked.app))
-    tables = tables_of(checked)
-    elements = _elements(checked, whole, tables, {})
-    while shared := _shared(checked, elements, tables):
-        # Who is called looks into the tables of the operators; so do all who use the same.
-        tables = tables.without(shared)
-        elements = _elements(checked, whole, tables, {one.names: one for one in elements if isinstance(one, Called)})
+    stores = stores_of(checked)
+    elements = _elements(checked, whole, stores, {})
+    while shared := _shared(checked, elements, stores):
+        # Who is called looks into the tables and windows of the operators; so do all who use the same.
+        stores = stores.without(shared)
+        elements = _elements(checked, whole, stores, {one.names: one for one in elements if isinstance(one, Called)})
     called = [one for one in elements if isinstance(one, Called) and one.adds is None]
     if len(called) == len(elements):
         raise called[0].why if called else NotTyped("no query")
     fed = frozenset(_fed(checked, called))
-    shape = replace(whole, elements=tuple(elements), fed=fed, is_mixed=True, tables=tables.typed)
+    whole = replace(whole, elements=(*stores.windows.values(), *elements))
+    shape = replace(whole, fed=fed, is_mixed=True, tables=stores.tables)
     knows_its_input(shape)
     _goes_down(checked, shape)
     return shape
 
 
 def _elements(
-    checked: CheckedApp, whole: Shape, tables: Tables, known: Mapping[tuple[str, ...], Called]
+    checked: CheckedApp, whole: Shape, stores: LoopStores, known: Mapping[tuple[str, ...], Called]
 ) -> list[Element | Called]:
     """Return the elements of an app.
 
@@ -58,8 +60,8 @@ def _elements(
         The app.
     whole : Shape
         What is known of its streams.
-    tables : Tables
-        Its tables.
+    stores : LoopStores
+        Its tables and named windows.
     known : mapping of tuple of str to Called
         Those that are known to be called, by the names of their queries.
     """
@@ -72,8 +74,8 @@ def _elements(
         called = known.get(tuple(query.name for query in inside))
         try:
             if called is None:
-                typed = element_of(element, count, keyed, checked.streams, tables)
-                _is_typed(replace(whole, elements=(typed,), tables=tables.typed))
+                typed = element_of(element, count, keyed, checked.streams, stores)
+                _is_typed(replace(whole, elements=(typed,), tables=stores.tables), stores.windows_of(element))
             elements.append(called or typed)
         except NotTyped as why:
             elements.append(_called(element, inside, checked.streams, why))
@@ -82,27 +84,31 @@ def _elements(
     return elements
 
 
-def _shared(checked: CheckedApp, elements: Sequence[Element | Called], tables: Tables) -> dict[str, str]:
-    """Return the typed tables that elements use which are called, and that in words."""
+def _shared(checked: CheckedApp, elements: Sequence[Element | Called], stores: LoopStores) -> dict[str, str]:
+    """Return the typed tables and named windows that elements use which are called, and that in words."""
     found: dict[str, str] = {}
     every = (*checked.aggregated.values(), *checked.elements)
     for element, one in zip(every, elements, strict=True):
         if isinstance(one, Called):
-            used = tables_named((element,), set(tables.typed))
-            found |= {id: f"the table '{id}', which '{one.names[0]}' uses without a typed form" for id in sorted(used)}
+            for id in sorted(stores_named((element,), stores.typed)):
+                kind, why = ("table", "") if id in stores.tables else ("named window", f": {one.why.reason}")
+                found[id] = f"the {kind} '{id}', which '{one.names[0]}' uses without a typed form{why}"
     return found
 
 
-def _is_typed(shape: Shape) -> None:
-    """Look whether the text of an element can be written, with all that it puts out."""
+def _is_typed(shape: Shape, windows: tuple[LoopWindow, ...]) -> None:
+    """Look whether the text of an element can be written, with all that it puts out, and the windows that it names."""
     targets: dict[str, None] = {}
+    ids = {window.stream: window.schema for window in windows}
     for query in shape.queries:
         target = query.checked.target
         if target in shape.schemas:
             targets[target] = None
-        elif not target.startswith("#") and target not in shape.tables:
+        elif not target.startswith("#") and target not in {*shape.tables, *ids}:
             raise NotTyped(f"an output to '{target}', which is no stream", query.checked.query.span)
-    written(shape, tuple(targets))
+    # Others insert into the windows, too: so what they release is read.
+    schemas, fed = {**shape.schemas, **ids}, shape.fed | set(ids)
+    written(replace(shape, elements=(*windows, *shape.elements), schemas=schemas, fed=fed), tuple(targets))
 
 
 def _aggregation(checked: CheckedApp, aggregated: CheckedAggregation, number: int, inner: frozenset[str]) -> Called:

@@ -15,6 +15,7 @@ from spdist.program.arrays import Arrays
 from spdist.program.called import Site
 from spdist.program.expressions import TypedWriter, Value
 from spdist.program.joins.shape import Joined
+from spdist.program.read_shape import WINDOWS, LoopWindow
 from spdist.program.shape import Keyed, Query, Read, Shape
 from spdist.program.tables.shape import LoopTable, outer_variables
 from spdist.program.text_functions import TextFunction
@@ -199,7 +200,13 @@ class QueryText:
     @property
     def name(self) -> str:
         """The prefix of its arrays."""
-        return f"q{self.read.number}"
+        number = self.read.number
+        return f"q{number}" if number >= 0 else f"win{number + WINDOWS}"
+
+    @property
+    def tells_kinds(self) -> bool:
+        """Whether its readers are told which events enter, and which leave: those of a named window are."""
+        return isinstance(self.read, LoopWindow) and self.read.events == "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +293,8 @@ class Block:
         How many events all chunks of a call may have.
     guard : str
         The condition under which an event, ``{}``, is one of the chunk; empty where all are.
+    leaves : str
+        The condition under which an event, ``{}``, leaves the named window that has released it; empty where none does.
     """
 
     stream: str
@@ -298,6 +307,7 @@ class Block:
     room: str
     most: Most = field(default_factory=lambda: Most({EACH: 1}))
     guard: str = ""
+    leaves: str = ""
 
     @property
     def timestamp(self) -> str:

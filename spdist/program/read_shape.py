@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from spdist.language import ast
@@ -22,7 +23,10 @@ from spdist.program.windows.shape import (
     window_of,
 )
 
-__all__ = ["Read", "read"]
+__all__ = ["WINDOWS", "LoopWindow", "Read", "read"]
+
+#: So far in front of the numbers of queries those of named windows begin: so their timers come first.
+WINDOWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class Read:
     behind : tuple of Expression
         Conditions behind the window: an event that does not meet them passes its totals and results by, when it enters
         and when it leaves.
+    released : LoopWindow, optional
+        The named window whose events it reads, those that leave it, too.
     """
 
     number: int
@@ -58,6 +64,7 @@ class Read:
     window: Kept | None
     events: str
     behind: tuple[ast.Expression, ...] = ()
+    released: LoopWindow | None = None
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -91,6 +98,8 @@ class Read:
     @property
     def leaving(self) -> bool:
         """Whether events can be taken off the totals again, and not only all of them at a time."""
+        if self.released is not None:
+            return True
         return self.window is not None and (isinstance(self.window, Sliding) or self.puts_out_expired)
 
     @property
@@ -100,9 +109,9 @@ class Read:
             return True
         if self.window is not None and self.window.time is not None:
             return False
-        return (
-            self.window is not None and bool(self.window.span) and (self.waits or self.puts_out_expired or self.batches)
-        )
+        # Who asks for what a window holds may see what operators have not let leave yet.
+        told = self.waits or self.puts_out_expired or self.batches or self.shows_held
+        return self.window is not None and bool(self.window.span) and told
 
     @property
     def _is_woken(self) -> bool:
@@ -132,23 +141,62 @@ class Read:
         window = self.window
         return window.delays if isinstance(window, Sliding) else window is not None and not window.passes
 
+    @property
+    def shows_held(self) -> bool:
+        """Whether all that the window holds may be asked for."""
+        return False
 
-def read(checked: CheckedQuery, given: ast.SingleInput, number: int) -> Read:
-    """Return a query over a stream; raises NotTyped."""
+    @property
+    def is_even(self) -> bool:
+        """Whether all events leave that it reads from a named window, each once, if any do, and no others."""
+        looks = [node for one in self.filters for node in one.walk()]
+        times = (*CLOCKS, "eventTimestamp")
+        differs = any(isinstance(node, ast.FunctionCall) and node.id in times for node in looks)
+        differs = differs or any(isinstance(node, ast.In) for node in looks)
+        return self.released is None or (self.released.is_even and not differs)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopWindow(Read):
+    """A named window: a query over what is inserted into it, which puts out what it releases, with its kinds.
+
+    It stands once, whoever inserts. Its target is a stream of its own, which those read who read the window.
+    """
+
+    @property
+    def shows_held(self) -> bool:
+        """Whether all that the window holds may be asked for."""
+        return True
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all events leave that enter, each once, and no others; or none at all."""
+        window = self.window
+        plain = isinstance(window, Sliding | Batched) and window.unique is None and not isinstance(window, Sessions)
+        slides = isinstance(window, Sliding) and window.delays
+        return self.events == "current" or (self.events == "all" and plain and not slides)
+
+
+def read(checked: CheckedQuery, given: ast.SingleInput, number: int, windows: Mapping[str, LoopWindow]) -> Read:
+    """Return a query over a stream, or over one of these named windows; raises NotTyped."""
     source = checked.scope.sources[0]
-    if source.kind != "stream":
+    released = windows.get(source.stream_id) if source.kind == "window" else None
+    if source.kind != "stream" and (released is None or given.window is not None):
         raise NotTyped("what is not read from a stream", given.span)
+    stream = source.stream_id if released is None else released.checked.target
     window = window_of(given, source.schema, checked.scope)
     filters = filters_of(given.before if window is not None else (*given.before, *given.after), given.span)
     events = events_of(checked)
-    if events == "all" and window is None:  # none leaves
+    if events == "all" and window is None and released is None:  # none leaves
         events = "current"
     looks = [node for node in checked.query.walk() if isinstance(node, ast.In)]
     if any(isinstance(below, ast.In) for node in looks for below in node.operand.walk()):
         raise NotTyped("'in' of a table within another one", checked.query.span)
-    if events != "current" and window is None:
+    if events != "current" and window is None and released is None:
         raise NotTyped(f"'insert {events} events' without a window", checked.query.span)
-    made = Read(number, checked, source.stream_id, source.schema, filters, window, events)
+    if events == "expired" and released is not None and shows_snapshots(checked):
+        raise NotTyped("a snapshot of what leaves a named window", given.span)
+    made = Read(number, checked, stream, source.schema, filters, window, events, released=released)
     return made if window is None or not given.after else replace(made, behind=_behind(made, window, given))
 
 

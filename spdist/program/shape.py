@@ -16,8 +16,9 @@ from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.joins.shape import Joined, joined
 from spdist.program.partition_key import computed_type
 from spdist.program.patterns.shape import Matched, matched
-from spdist.program.read_shape import Read, read
-from spdist.program.tables.shape import LoopTable, Tables, tables_named, tables_of
+from spdist.program.read_shape import LoopWindow, Read, read
+from spdist.program.stores import LoopStores, stores_named, stores_of
+from spdist.program.tables.shape import LoopTable
 from spdist.program.windows.shape import Batched, Sessions, Sliding, Unique
 
 __all__ = [
@@ -85,7 +86,7 @@ class Shape:
     Parameters
     ----------
     elements : tuple of Read, Matched, Joined, Keyed or Called
-        In the order of the app.
+        In the order of the app, named windows first.
     schemas : mapping of str to Schema
         The attributes of all streams but inner ones.
     fed : frozenset of str
@@ -145,10 +146,18 @@ class Shape:
 
     @cached_property
     def known(self) -> dict[str, set[int]]:
-        """The attributes that must not be null, by stream: the operators fail where they are."""
+        """The attributes that must not be null, by stream: the operators fail where they are.
+
+        Those of a named window are known when it is known where they come from.
+        """
         found: dict[str, set[int]] = {}
         for query in self.queries:
-            if isinstance(query, Read) and query.window is not None and query.window.known:
+            if (
+                isinstance(query, Read)
+                and not isinstance(query, LoopWindow)
+                and query.window is not None
+                and query.window.known
+            ):
                 found.setdefault(query.stream, set()).update(query.window.known)
         return found
 
@@ -191,21 +200,21 @@ def shape_of(checked: CheckedApp) -> Shape:
         Something of the app has no typed form (yet).
     """
     _no_stores(checked)
-    elements: list[Element] = []
-    schemas, tables = checked.streams, tables_of(checked)
+    schemas, stores = checked.streams, stores_of(checked)
+    elements: list[Element] = [*stores.windows.values()]
     count = keyed = 0
     for element in checked.elements:
-        elements.append(element_of(element, count, keyed, schemas, tables))
+        elements.append(element_of(element, count, keyed, schemas, stores))
         count += len(element.queries) if isinstance(element, CheckedPartition) else 1
         keyed += isinstance(element, CheckedPartition)
     not_circular(checked)
-    shape = Shape(tuple(elements), schemas, watched=watched_streams(checked.app), tables=tables.typed)
+    shape = Shape(tuple(elements), schemas, watched=watched_streams(checked.app), tables=stores.tables)
     knows_its_input(shape)
     return shape
 
 
 def element_of(
-    element: CheckedQuery | CheckedPartition, count: int, keyed: int, schemas: Mapping[str, Schema], tables: Tables
+    element: CheckedQuery | CheckedPartition, count: int, keyed: int, schemas: Mapping[str, Schema], stores: LoopStores
 ) -> Element:
     """Return an element as a program has it, given how many queries and how many partitions stand before it.
 
@@ -215,19 +224,17 @@ def element_of(
         Something in it has no typed form (yet).
     """
     if isinstance(element, CheckedQuery):
-        read = _query(element, count, tables)
-        _has_tables(element, tables, element.query.span)
-        return read
-    reads = tuple(_query(query, count + place, tables) for place, query in enumerate(element.queries))
-    _has_tables(element, tables, element.partition.span)
+        _has_stores(element, stores, element.query.span)
+        return _query(element, count, stores)
+    _has_stores(element, stores, element.partition.span)
+    reads = tuple(_query(query, count + place, stores) for place, query in enumerate(element.queries))
     return _keyed(element, keyed, reads, schemas)
 
 
-def _has_tables(element: CheckedQuery | CheckedPartition, tables: Tables, span: Span | None) -> None:
-    """Raise NotTyped where an element uses a table that has no typed form."""
-    for id in sorted(tables_named((element,), {*tables.typed, *tables.why})):
-        if id in tables.why:
-            raise NotTyped(tables.why[id], span)
+def _has_stores(element: CheckedQuery | CheckedPartition, stores: LoopStores, span: Span | None) -> None:
+    """Raise NotTyped where an element uses a table or named window that has no typed form."""
+    for id in sorted(stores_named((element,), set(stores.why))):
+        raise NotTyped(stores.why[id], span)
 
 
 def not_circular(checked: CheckedApp) -> None:
@@ -251,7 +258,6 @@ def watched_streams(app: ast.SiddhiApp) -> frozenset[str]:
 
 def _no_stores(checked: CheckedApp) -> None:
     for what, found in (
-        ("a named window", checked.windows),
         ("an aggregation", checked.aggregations),
         ("a function in a script", checked.scripts),
     ):
@@ -264,19 +270,21 @@ def _no_stores(checked: CheckedApp) -> None:
         raise NotTyped("a fault stream")
 
 
-def _query(checked: CheckedQuery, number: int, tables: Tables) -> Query:
+def _query(checked: CheckedQuery, number: int, stores: LoopStores) -> Query:
     query, given = checked.query, checked.query.input
     if isinstance(given, ast.PatternInput):
+        if any(source.stream_id in stores.windows for source in checked.scope.sources):
+            raise NotTyped("a named window in a pattern", query.span)
         if any(isinstance(node, ast.In) for node in query.walk()):
             raise NotTyped("'in' of a table in a pattern", query.span)
         _selects(checked)
         return matched(checked, given, number)
     if isinstance(given, ast.JoinInput):
         _selects(checked)
-        return joined(checked, given, number, tables.typed)
+        return joined(checked, given, number, stores.tables)
     assert isinstance(given, ast.SingleInput)
     _selects(checked)
-    return read(checked, given, number)
+    return read(checked, given, number, stores.windows)
 
 
 def _selects(checked: CheckedQuery) -> None:
@@ -292,6 +300,8 @@ def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], sch
     span = element.partition.span
     if element.partition.annotations:
         raise NotTyped("a partition with an annotation", span)
+    if any(stream not in schemas for stream in element.keys):
+        raise NotTyped("a named window in a partition", span)
     keys: dict[str, int] = {}
     computed: dict[str, ast.PartitionKey] = {}
     types: set[Type] = set()

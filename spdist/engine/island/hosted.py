@@ -160,10 +160,10 @@ class HostedApp(LocalApp):
         super().restore(data)
 
     def query(self, text: str) -> Answer:
-        """Put a query to the running app; see `LocalApp.query`. A program lends its tables: O(their rows)."""
+        """Put a query to the running app; see `LocalApp.query`. A program lends tables and windows: O(their rows)."""
         if self.programmed is None:
             return super().query(text)
-        with self.programmed.tables_lent(writes=not text.lstrip().startswith("from")):
+        with self.programmed.stores_lent(writes=not text.lstrip().startswith("from")):
             return super().query(text)
 
     def held_rows(self) -> int:

@@ -9,6 +9,7 @@ from spdist.operators.base import Arrival
 from spdist.operators.core.junction import Receive, ReceiveChunk
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped
+from spdist.program.read_shape import WINDOWS
 from spdist.program.shape import Shape, streams_of
 from spdist.program.timer_text import rank
 
@@ -68,7 +69,10 @@ class CalledOperators:
         """When the first timer is due, ms, and the rank of its query; None where there is none."""
         timers = self._context.timers
         due = timers.next_due
-        return None if due is None else (due, rank(timers.heap[0][1][0]))
+        if due is None:
+            return None
+        query, operator, _ = timers.heap[0][1]
+        return due, rank(query if query >= 0 else operator - 1 - WINDOWS)
 
     def begin_step(self) -> None:
         """Begin a step of the clock."""

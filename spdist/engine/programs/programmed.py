@@ -17,7 +17,7 @@ from spdist.engine.programs.operators_called import CalledOperators
 from spdist.engine.programs.state import (
     drop_state,
     lend_buckets,
-    lent_tables,
+    lent_stores,
     load_state,
     return_buckets,
     store_state,
@@ -31,6 +31,7 @@ from spdist.program.machine.compiler import Compiled, Compiling, compile_after, 
 from spdist.program.mixed_shape import mixed_shape_of
 from spdist.program.parts import Program
 from spdist.program.patterns.shape import Matched
+from spdist.program.read_shape import LoopWindow
 from spdist.program.running.forgetting import forget_texts
 from spdist.program.running.mixed import MixedRunning
 from spdist.program.running.running import Running
@@ -316,8 +317,8 @@ class Programmed:
             store_state(self._running, self._shape, self._elements)
 
     @contextmanager
-    def tables_lent(self, writes: bool) -> Iterator[None]:
-        """Let the operators have the rows of all tables: for a question that is put to the app between its events.
+    def stores_lent(self, writes: bool) -> Iterator[None]:
+        """Let the operators have the rows of all tables and named windows: for a question between the app's events.
 
         Parameters
         ----------
@@ -327,7 +328,7 @@ class Programmed:
         if self._running is None:
             yield
             return
-        with lent_tables(self._running, self._elements, self.retire if writes else None):
+        with lent_stores(self._running, self._elements, self.retire if writes else None):
             yield
 
     def held_rows(self) -> int:
@@ -362,6 +363,7 @@ def _reading(shape: Shape, context: AppContext, elements: AppElements) -> dict[s
 
 def _behind(shape: Shape, context: AppContext, elements: AppElements) -> dict[str, list[Receiver]]:
     """Return who gets events of streams behind the elements of an app."""
+    _are_unwatched(shape, elements)
     read = {stream for element in shape.elements for stream in streams_of(element)}
     found: dict[str, list[Receiver]] = {}
     for stream, junction in context.junctions.items():
@@ -377,6 +379,13 @@ def _behind(shape: Shape, context: AppContext, elements: AppElements) -> dict[st
         if own and stream not in read:
             raise NotTyped(f"the stream {stream}")
     return found
+
+
+def _are_unwatched(shape: Shape, elements: AppElements) -> None:
+    """Raise NotTyped where somebody outside gets what a named window of the program releases."""
+    for element in shape.elements:
+        if isinstance(element, LoopWindow) and elements.window(element.stream).observers:
+            raise NotTyped(f"the named window '{element.stream}': who gets it takes one event after the other")
 
 
 def _hand_over(receivers: Sequence[Receiver], chunk: Sequence[Arrival]) -> None:

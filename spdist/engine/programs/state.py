@@ -7,6 +7,9 @@ from contextlib import contextmanager
 
 from spdist.engine.local.elements import AppElements
 from spdist.operators.base import Timers
+from spdist.operators.windows.named_window import NamedWindow
+from spdist.program.parts import QueryText
+from spdist.program.read_shape import LoopWindow
 from spdist.program.running.mixed import MixedRunning
 from spdist.program.running.running import Running
 from spdist.program.shape import Keyed, Shape
@@ -17,7 +20,7 @@ from spdist.program.states.table import FRESH_TABLE, clear_table, load_table, st
 __all__ = [
     "drop_state",
     "lend_buckets",
-    "lent_tables",
+    "lent_stores",
     "load_state",
     "return_buckets",
     "store_state",
@@ -36,6 +39,10 @@ def load_state(running: Running, shape: Shape, elements: AppElements) -> None:
             for place, _ in enumerate(element.queries):
                 states = [(n, state[2][place]) for n, state in zip(numbers, keys.values(), strict=True)]
                 load_query(running, next(queries), states)
+        elif isinstance(element, LoopWindow):
+            totals, _, *rest = fresh_query(element)
+            state = elements.window(element.stream).snapshot()
+            load_query(running, next(queries), [(0, [totals, state, *rest])])
         else:
             state = elements.query(element.checked.name).snapshot()
             load_query(running, next(queries), [(0, state)])
@@ -67,19 +74,19 @@ def return_buckets(shape: Shape, elements: AppElements) -> None:
 def drop_state(running: Running, shape: Shape, elements: AppElements, timers: Timers) -> None:
     """Take the state off the operators: the program has it, and its timers."""
     timers.cancel_of({query.number for query in shape.queries})
-    _drop_tables(running, elements)
+    _drop_lent(running, elements)
     for element in shape.typed:
         if isinstance(element, Keyed):
             partition = elements.partition(element.number)
             _, created, looks, purge = partition.snapshot()
             partition.restore([{}, created, looks, purge])
-        else:
+        elif not isinstance(element, LoopWindow):
             elements.query(element.checked.name).restore(fresh_query(element))
 
 
 def store_state(running: Running, shape: Shape, elements: AppElements) -> None:
     """Give the operators the state."""
-    _store_tables(running, elements)
+    _store_lent(running, elements)
     queries = iter(running.program.queries)
     for element in shape.typed:
         if isinstance(element, Keyed):
@@ -89,29 +96,42 @@ def store_state(running: Running, shape: Shape, elements: AppElements) -> None:
             _, _, looks, purge = partition.snapshot()
             by_key = {key: [n, 0, [own[n] for own in states]] for n, key in enumerate(keys)}
             partition.restore([by_key, len(keys), looks, purge])
+        elif isinstance(element, LoopWindow):
+            next(queries)
         else:
             (state,) = stored_query(running, next(queries), 1)
             elements.query(element.checked.name).restore(state)
 
 
-# Tables, also alone: those who ask look into them.
+# Tables and named windows, also alone: those who ask look into them.
 
 
-def _store_tables(running: Running, elements: AppElements) -> None:
-    """Give the operators the rows of all tables."""
+def _windows(running: Running, elements: AppElements) -> list[tuple[QueryText, NamedWindow]]:
+    """Return the named windows that the program has, with those of the operators."""
+    named = (query for query in running.program.queries if isinstance(query.read, LoopWindow))
+    return [(query, elements.window(query.read.checked.name)) for query in named]
+
+
+def _store_lent(running: Running, elements: AppElements) -> None:
+    """Give the operators the rows of all tables and named windows."""
     for table in used_tables(running):
         elements.table(table.id).restore(stored_table(running, table))
+    for query, window in _windows(running, elements):
+        ((_, state, *_),) = stored_query(running, query, 1)
+        window.restore(state)
 
 
-def _drop_tables(running: Running, elements: AppElements) -> None:
-    """Take the rows of all tables off the operators: the program has them."""
+def _drop_lent(running: Running, elements: AppElements) -> None:
+    """Take the rows of all tables and named windows off the operators: the program has them."""
     for table in used_tables(running):
         elements.table(table.id).restore(FRESH_TABLE)
+    for query, window in _windows(running, elements):
+        window.restore(fresh_query(query.read)[1])
 
 
 @contextmanager
-def lent_tables(running: Running, elements: AppElements, retire: Callable[[str], None] | None) -> Iterator[None]:
-    """Let the operators have the rows of all tables, in a ``with`` statement.
+def lent_stores(running: Running, elements: AppElements, retire: Callable[[str], None] | None) -> Iterator[None]:
+    """Let the operators have the rows of all tables and named windows, in a ``with`` statement.
 
     Parameters
     ----------
@@ -120,17 +140,20 @@ def lent_tables(running: Running, elements: AppElements, retire: Callable[[str],
     elements : AppElements
         The operators.
     retire : callable, optional
-        Given where the rows may be changed; called with the reason where a value is not of its type then, and the
+        Given where rows of tables may be changed; called with the reason where a value is not of its type then, and the
         operators keep the rows.
     """
-    _store_tables(running, elements)
+    _store_lent(running, elements)
     try:
         yield
     finally:
+        for query, window in _windows(running, elements):
+            if window.window.looked and f"{query.name}_looked" in running.arrays:
+                running.arrays[f"{query.name}_looked"][0] = window.window.looked
         if retire is not None:
             _reload_tables(running, elements, retire)
         else:
-            _drop_tables(running, elements)
+            _drop_lent(running, elements)
 
 
 def _reload_tables(running: Running, elements: AppElements, retire: Callable[[str], None]) -> None:
@@ -145,4 +168,4 @@ def _reload_tables(running: Running, elements: AppElements, retire: Callable[[st
         for own, rows in changed:
             own.restore(rows)
     else:
-        _drop_tables(running, elements)
+        _drop_lent(running, elements)

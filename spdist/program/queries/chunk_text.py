@@ -54,7 +54,8 @@ class Buffers:
         more = ["source"]
         if isinstance(query.read, Joined) and query.read.is_of_one:
             more.append("pass")
-        if query.read.events == "all" and (select.order_by or select.limit is not None or rate is not None):
+        cut = select.order_by or select.limit is not None or rate is not None
+        if query.tells_kinds or (query.read.events == "all" and cut):
             more.append("kind")
         if rate is not None and rate.kind != "all" and query.grouped:
             more += [f"w{number}" for number in range(len(query.grouped) + 1)]

@@ -19,7 +19,7 @@ from spdist.program.joins.shape import Joined
 from spdist.program.key_text import finds, key_words
 from spdist.program.parts import Aggregate, Event, QueryText, indent, tested
 from spdist.program.patterns.shape import Matched
-from spdist.program.shape import Batched, Read, Sliding
+from spdist.program.shape import Batched, Query, Read, Sliding
 
 __all__ = ["GroupWriter"]
 
@@ -257,7 +257,7 @@ class GroupWriter:
                     types = tuple(self._type_of(argument) for argument in node.args)
                     if self.query.read.leaving and isinstance(self.query.read, Read) and _asks_when(node):
                         raise NotTyped("the time of an event in an aggregator", node.span)
-                    form = self._form(node, types, self.query.read.leaving)
+                    form = self._form(node, types, self.query.read.leaving and _falls_back(self.query.read, node))
                     found.append((node, self._added(form, f"_a{len(found)}", self.room, types)))
         return found
 
@@ -329,6 +329,12 @@ class GroupWriter:
         return [*writer.lines, *lines]
 
 
+def _falls_back(read: Query, call: ast.FunctionCall) -> bool:
+    """Tell whether an aggregator goes back to an earlier value: Siddhi's `min` and `max` do not over a named window."""
+    released = isinstance(read, Read) and read.released is not None
+    return not released or read.events != "current" or call.name not in ("min", "max")
+
+
 def _suits(form: TypedForm, call: ast.FunctionCall, query: QueryText) -> None:
     """Raise NotTyped where an aggregator would be given what it cannot take off again, or what it fails on."""
     read, window = query.read, query.read.window
@@ -339,8 +345,8 @@ def _suits(form: TypedForm, call: ast.FunctionCall, query: QueryText) -> None:
     if form.pairs and isinstance(window, Batched) and window.is_cut and read.puts_out_expired:
         # A piece's totals are gone when its events leave, and operators fail on a value that is not there.
         raise NotTyped(f"the aggregator {call.id}() of what leaves a chunk that is cut", call.span)
-    if (form.candidates or form.pairs) and isinstance(read, Joined) and not read.is_even:
-        raise NotTyped(f"the aggregator {call.id}() of pairs of which not all come and leave", call.span)
+    if (form.candidates or form.pairs) and isinstance(read, Joined | Read) and not read.is_even:
+        raise NotTyped(f"the aggregator {call.id}() of what does not come and leave once each", call.span)
 
 
 def _declared(

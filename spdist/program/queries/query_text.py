@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from spdist.errors import Span
 from spdist.language import ast
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
@@ -13,6 +14,7 @@ from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.parts import Block, Event, QueryText, Whole, indent
 from spdist.program.queries.batch_groups import BatchGroups
 from spdist.program.queries.result_text import ResultWriter
+from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import Batched, Read, Sessions, Sliding
 from spdist.program.tables.member_text import contained
 from spdist.program.text_functions import FAILED, NULL, argument_of
@@ -96,12 +98,22 @@ class QueryWriter:
             body += [*groups.passes(self._attribute, finds), *changes]
             finds = []
         enters = [*finds, *groups.enters(self._event_writer), *results.emits(self._entering)]
-        body += groups.passes(self._attribute, enters)
+        body += groups.passes(self._attribute, enters) if not self._block.leaves else self._by_kind(results, enters)
         if window is not None:
             body += window.pushes_out(leaving)
         # What stands before the loop is known when the loop is.
         loop = self._loses(results, self._loop(body))
         return results.hands_over([*groups.before(), *loop, *groups.forgets()])
+
+    def _by_kind(self, results: ResultWriter, enters: list[str]) -> list[str]:
+        """Return what is done with an event that a named window has released, given what is where it enters."""
+        groups, read, timestamp = self._groups, self._attribute, self._timestamp
+        leaving = results.emits(Event(read, timestamp, "gone"), leaves=True)
+        leaves = [*groups.finds(read), *groups.leaves(read, timestamp, groups.number, leaving, counted=False)]
+        test = self._block.leaves.format(self._event)
+        if test == "True":
+            return leaves
+        return [f"if {test}:", *indent(leaves or ["pass"]), "else:", *indent(enters or ["pass"])]
 
     def _knows_arguments(self) -> None:
         """Have arguments never be null that operators fail on: then each is an attribute of a source."""
@@ -109,11 +121,18 @@ class QueryWriter:
             if aggregate.form.strict and self._event_writer().write(call.args[0]).null:
                 named = call.args[0]
                 place = self._query.resolved(named) if isinstance(named, ast.Variable) else None
-                origin = None if place is None else self._block.origins[place]
-                if place is None or origin is None:
-                    raise NotTyped(f"the aggregator {call.id}() of what may be null", call.span)
-                self._whole.must_be_known(origin)
-                self._query.known.add(place)
+                self._must_be_known(place, f"the aggregator {call.id}() of what may be null", call.span)
+                self._query.known.add(place or 0)
+        if isinstance(self._read, LoopWindow) and self._read.window is not None:
+            for place in self._read.window.known:
+                self._must_be_known(place, f"a window whose attribute may be null ('{self._read.stream}')", None)
+
+    def _must_be_known(self, place: int | None, otherwise: str, span: Span | None) -> None:
+        """Have an attribute never be null; raises NotTyped where it is not one of a source."""
+        origin = None if place is None else self._block.origins[place]
+        if origin is None:
+            raise NotTyped(otherwise, span)
+        self._whole.must_be_known(origin)
 
     def _loop(self, body: list[str], place: str = "") -> list[str]:
         """Return the loop over the events that meet the conditions in front of the window; from `place` on, if given.

@@ -15,6 +15,7 @@ from spdist.program.patterns.shape import Matched
 from spdist.program.queries.chunk_text import Arrangement, Buffers
 from spdist.program.queries.group_text import GroupWriter
 from spdist.program.queries.limit_text import limit_of
+from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import Read, Sliding
 from spdist.program.tables.member_text import contained
 from spdist.program.text_functions import argument_of
@@ -177,8 +178,11 @@ class ResultWriter:
             most, buffers, bounds = self._rate.counts(most), self._rate.buffers, ("0", self._rate.count)
         if self._waits_for_ticks:
             return []
-        owner = buffers.owner
-        block = Block(target, owner, types, *bounds, f"{owner}_source", tuple(origins), buffers.room, most)
+        owner, leaves = buffers.owner, ""
+        if isinstance(self._read, LoopWindow) and self._read.puts_out_expired:
+            leaves = f"{owner}_kind[{{}}] != 0" if self._query.tells_kinds else "True"
+        source = f"{owner}_source"
+        block = Block(target, owner, types, *bounds, source, tuple(origins), buffers.room, most, leaves=leaves)
         return self._whole.follows(self._query, block, key)
 
     @property
@@ -202,8 +206,9 @@ class ResultWriter:
         one_by_one = isinstance(read.window, Sliding) and not read.window.span
         if read.waits or (read.puts_out_expired and not one_by_one):
             most = most + Most({self._query.name: 1})
-        # Signs that totals begin anew are as many as events at most.
-        return sum([most] * (1 + (read.events == "all") + self._query.notes_resets), Most())
+        # Signs that totals begin anew are as many as events at most; what a named window releases does one of both.
+        both = read.events == "all" and not (isinstance(read, Read) and read.released is not None)
+        return sum([most] * (1 + both + self._query.notes_resets), Most())
 
     def _attribute_of(self, place: int) -> int | None:
         """Return which attribute of the event an attribute of the output is; None where it is computed."""

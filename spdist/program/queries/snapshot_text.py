@@ -144,9 +144,14 @@ class SnapshotWriter(RateWriter):
 class LastWriter(SnapshotWriter):
     """Writes a snapshot of the last result, or of that of each group, or of totals until an event leaves."""
 
+    @property
+    def _told(self) -> bool:
+        """Whether results are told apart by their kinds."""
+        return "kind" in self._results.more
+
     def _takes(self) -> list[str]:
-        if not self._query.is_windowed:
-            return self._holds()
+        if not self._query.is_windowed:  # of a named window only what enters is shown
+            return [f"if {self._kind_at} == 0:", *indent(self._holds())] if self._told else self._holds()
         return [f"if {self._kind_at} == 0:", *indent(self._holds()), "else:", *indent(self._clears())]
 
 

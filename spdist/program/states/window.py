@@ -160,6 +160,8 @@ class _Rest:
         The wake-ups asked for.
     times : list of int, optional
         Of periods of an attribute: from when they are counted, the end of the open one, the newest time.
+    looked : int
+        How many events of the batch that was released last somebody has looked at.
     """
 
     came: int = 0
@@ -168,6 +170,7 @@ class _Rest:
     ending: int | None = None
     latest: int = _NEVER
     due: list[int] = field(default_factory=list)
+    looked: int = 0
 
 
 def _state(read: Read, lists: _Lists, rest: _Rest) -> Any:
@@ -188,14 +191,14 @@ def _state(read: Read, lists: _Lists, rest: _Rest) -> Any:
     # The event that a RESET copies: nobody looks at more than whether there is one, and when it came.
     nothing = (None,) * len(read.schema)
     if window.chunked:
-        return [before, (rest.reset_at, nothing) if rest.came else None, 0]
+        return [before, (rest.reset_at, nothing) if rest.came else None, rest.looked]
     if window.time is not None:
         times = rest.times or [window.start or 0, None, 0]
         return [batch, before, batch[0][1] if batch else None, [*times, 0, False], []]
     if window.span:
         copied = batch[0] if batch else (rest.reset_at, nothing) if rest.came else None
-        return [batch, before, copied, 0, rest.ending, rest.due]
-    return [batch, before, batch[0][1] if batch else nothing if rest.came else None, rest.came, 0]
+        return [batch, before, copied, rest.looked, rest.ending, rest.due]
+    return [batch, before, batch[0][1] if batch else nothing if rest.came else None, rest.came, rest.looked]
 
 
 def _timed(window: Sliding, held: deque[Arrival]) -> list[Any]:
@@ -219,6 +222,8 @@ def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, A
     window, prefix, timed = query.read.window, query.name, query.read.timed
     arrays = running.arrays
     for number, state in states:
+        if window is not None and _notes_looks(running, query):
+            arrays[f"{prefix}_looked"][number] = state[3 if window.span else -1]
         if isinstance(window, Batched) and window.time is not None and state[3][1] is not None:
             for name, value in zip(("begin", "ending", "reached"), state[3], strict=False):
                 arrays[f"{prefix}_{name}"][number] = value
@@ -271,12 +276,20 @@ def stored_dues(running: Running, query: QueryText, number: int, operator: int =
     return dues
 
 
+def _notes_looks(running: Running, query: QueryText) -> bool:
+    """Tell whether it shows which events of a batch somebody has looked at: those of a named window leave otherwise."""
+    return isinstance(query.read, Read) and query.read.shows_held and f"{query.name}_looked" in running.arrays
+
+
 def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]:
     window, prefix, arrays = query.read.window, query.name, running.arrays
     rests = [_Rest() for _ in range(count)]
     if isinstance(window, Batched) and window.passes:
         for rest, came in zip(rests, arrays[f"{prefix}_count" if window.counts else f"{prefix}_came"], strict=False):
             rest.came = int(came)
+    if _notes_looks(running, query):
+        for rest, looked in zip(rests, arrays[f"{prefix}_looked"], strict=False):
+            rest.looked = int(looked)
     if f"{prefix}_reset_at" in arrays:
         for rest, noted in zip(rests, arrays[f"{prefix}_reset_at"], strict=False):
             rest.reset_at = int(noted)

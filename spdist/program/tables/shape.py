@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from spdist.language import ast
 from spdist.language.checking.changes import change_scope
-from spdist.language.checking.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
+from spdist.language.checking.checked import CheckedApp, CheckedQuery
 from spdist.language.checking.scope import Scope, Source
 from spdist.language.types import Schema
 from spdist.operators.expressions.pushdown import names_store
@@ -18,11 +17,9 @@ from spdist.program.search import Search, search_of
 __all__ = [
     "LoopTable",
     "RowSearch",
-    "Tables",
     "membership_of",
     "outer_variables",
     "rows_of",
-    "tables_named",
     "tables_of",
 ]
 
@@ -93,32 +90,10 @@ def membership_of(node: ast.In, scope: Scope, table: LoopTable) -> tuple[Scope, 
     return inside, position, rows_of(node.operand, inside, position, table)
 
 
-@dataclass(frozen=True)
-class Tables:
-    """The tables of an app.
-
-    Parameters
-    ----------
-    typed : mapping of str to LoopTable
-        Those that have a typed form.
-    why : mapping of str to str
-        Why the others have none.
-    """
-
-    typed: Mapping[str, LoopTable]
-    why: Mapping[str, str]
-
-    def without(self, why: Mapping[str, str]) -> Tables:
-        """Return the tables with some that have no typed form for these reasons."""
-        typed = {id: table for id, table in self.typed.items() if id not in why}
-        return Tables(typed, {**why, **self.why})
-
-
-def tables_of(checked: CheckedApp) -> Tables:
-    """Return the tables of an app that queries name, with the indexes by which its queries look into them."""
+def tables_of(checked: CheckedApp, named: set[str]) -> tuple[dict[str, LoopTable], dict[str, str]]:
+    """Return those of some tables that have a typed form, with their indexes, and why the others have none."""
     typed: dict[str, LoopTable] = {}
     why: dict[str, str] = {}
-    named = tables_named(checked.elements, set(checked.tables))
     for definition in checked.app.definitions:
         if not isinstance(definition, ast.TableDefinition) or definition.name not in named:
             continue
@@ -131,7 +106,7 @@ def tables_of(checked: CheckedApp) -> Tables:
             indexes = dict.fromkeys([key] if key else [])
             indexes |= dict.fromkeys(_searched(checked, table))
             typed[definition.name] = LoopTable(table.number, table.id, table.schema, key, tuple(indexes))
-    return Tables(typed, why)
+    return typed, why
 
 
 def _without_form(definition: ast.TableDefinition, table: LoopTable) -> str:
@@ -204,22 +179,3 @@ def outer_variables(expression: ast.Expression, scope: Scope) -> list[ast.Variab
 def _queries(checked: CheckedApp) -> list[CheckedQuery]:
     inside = (query for partition in checked.partitions for query in partition.queries)
     return [*checked.queries, *inside]
-
-
-def tables_named(
-    elements: Iterable[CheckedQuery | CheckedPartition | CheckedAggregation], tables: set[str]
-) -> set[str]:
-    """Return those of some tables that elements write, join or look into."""
-    found: set[str] = set()
-    for element in elements:
-        queries = element.queries if isinstance(element, CheckedPartition) else (element,)
-        found |= {source.stream_id for one in queries for source in one.scope.sources}
-        found |= {one.target for one in queries if isinstance(one, CheckedQuery)}
-        found |= {node.table for node in _text(element).walk() if isinstance(node, ast.In)}
-    return found & tables
-
-
-def _text(element: CheckedQuery | CheckedPartition | CheckedAggregation) -> ast.Node:
-    if isinstance(element, CheckedPartition):
-        return element.partition
-    return element.query if isinstance(element, CheckedQuery) else element.definition

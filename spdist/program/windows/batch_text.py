@@ -12,7 +12,7 @@ from spdist.program.expressions import FLAG, NUMBER, TypedWriter, Value
 from spdist.program.parts import Event, QueryText, Whole, indent
 from spdist.program.queries.batch_groups import BatchGroups
 from spdist.program.queries.result_text import ResultWriter
-from spdist.program.shape import Batched
+from spdist.program.shape import Batched, Read
 from spdist.program.timer_text import NEVER
 
 __all__ = ["BatchWriter", "ChunkWriter"]
@@ -170,9 +170,23 @@ class BatchWriter:
         if self._window.is_cut:  # its group is gone with the piece that it came in
             group, found = self._groups.number, [*self._groups.finds(self._kept), *self._groups.joins()]
         leaves = [*found, *self._groups.removes(self._kept, f"{prefix}_ts[d]", group)]
-        shown = self._results.emits(Event(self._kept, self._closed_at, "gone"), True)
-        each = self._each("left", self._groups.passes(self._kept, [*leaves, *shown]))
+        times, left_at = self._leaving_times()
+        shown = self._results.emits(Event(self._kept, left_at, "gone"), True)
+        each = self._each("left", [*times, *self._groups.passes(self._kept, [*leaves, *shown])])
         return [*each, *self._frees("left")]
+
+    def _leaving_times(self) -> tuple[list[str], str]:
+        """Return what says when event ``d`` leaves, and source of that: those somebody has looked at keep their times.
+
+        Of a query's window nobody can see that; ``q_looked`` is how many of a named window's batch were looked at.
+        """
+        read = self._query.read
+        if not (isinstance(read, Read) and read.shows_held):
+            return [], self._closed_at
+        looked = self._whole.arrays.declare(f"{self._prefix}_looked", NUMBER, self._query.instances)
+        looked, left_at = f"{looked}[{self._key}]", self._whole.name()
+        seen = f"    {left_at}, {looked} = {self._prefix}_ts[d], {looked} - 1"
+        return [f"{left_at} = {self._closed_at}", f"if {looked} > 0:", seen], left_at
 
     def _resets(self) -> list[str]:
         """Return what lets all totals begin anew, where the first event of the batch meets the conditions behind it.

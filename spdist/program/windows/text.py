@@ -8,7 +8,7 @@ from spdist.program.expressions import NUMBER, Value
 from spdist.program.parts import QueryText, Whole, indent
 from spdist.program.queries.group_text import GroupWriter
 from spdist.program.queries.result_text import ResultWriter
-from spdist.program.shape import Sliding
+from spdist.program.shape import Read, Sliding
 from spdist.program.timer_text import NEVER, TimerWriter
 
 __all__ = ["WindowWriter"]
@@ -45,7 +45,8 @@ class WindowWriter:
     def _wanted(self) -> list[int]:
         """Return the attributes that are read of an event behind its entering."""
         query, groups = self._query, self._groups
-        return query.shown if query.read.puts_out_expired or groups.conditions else groups.attributes()
+        read, whole = query.read, query.read.puts_out_expired or groups.conditions
+        return query.shown if whole or (isinstance(read, Read) and read.shows_held) else groups.attributes()
 
     @property
     def left_at(self) -> str:

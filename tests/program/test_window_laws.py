@@ -1,0 +1,142 @@
+"""Named windows in programs: what they release, hold and show to those who ask is what those of operators do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from spdist.engine.programs import state as programmed_state
+from spdist.facade import explain
+from spdist.program.machine.compiler import interpreted
+from spdist.program.queries import group_text
+from spdist.program.queries.query_text import QueryWriter
+from spdist.program.queries.snapshot_text import LastWriter
+from spdist.program.read_shape import LoopWindow
+from spdist.program.running import forgetting
+from spdist.program.timer_text import rank
+from spdist.program.windows.batch_text import BatchWriter
+from tests.program.drawn_apps import START_MS, STREAM
+from tests.program.test_program_laws import Watched, alike, checked_app
+from tests.program.window_apps import CHAINED, MIXED, SLIDING, SORTED, asked_of, drawn_window_app
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
+
+
+def windows_of(app: str) -> int:
+    """Return how many named windows the program of an app has; all of its queries have a typed form."""
+    own = Watched(checked_app(app), interpreted).app.programmed
+    assert own is not None
+    assert own.compile() is not None, own.reason
+    assert own.program is not None
+    assert not own.program.sites, [site.element.why.reason for site in own.program.sites]
+    return sum(isinstance(query.read, LoopWindow) for query in own.program.queries)
+
+
+@pytest.mark.parametrize("group", range(3))
+def test_a_drawn_app_has_the_same_windows_with_its_program(group: int) -> None:
+    out = typed = 0
+    for seed in range(12 * group, 12 * group + 12):
+        random = Random(seed)
+        text = drawn_window_app(random)
+        try:
+            typed += windows_of(text)
+            with patch.object(forgetting, "_FEW", 4 if seed % 2 else 10_000):
+                out += alike(checked_app(text), random, interpreted, steps=12, asks=asked_of(text))
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}\n{text}") from error
+    assert typed >= 12
+    assert out > 200
+
+
+def same(app: str, seeds: int, steps: int = 20) -> int:
+    """Check an app with its program."""
+    checked, asks = checked_app(app), asked_of(app)
+    return sum(
+        alike(checked, Random(seed), interpreted, steps=steps, asks=asks, whole=app is SORTED) for seed in range(seeds)
+    )
+
+
+@pytest.mark.parametrize("app", [SLIDING, CHAINED, SORTED])
+def test_an_app_has_the_same_windows_with_its_program(app: str) -> None:
+    assert windows_of(app)
+    assert same(app, 3) > 100
+
+
+def test_a_window_stands_in_the_loop_next_to_one_of_the_operators() -> None:
+    assert same(MIXED, 6) > 100
+    own = Watched(checked_app(MIXED), interpreted).app.programmed
+    assert own is not None and own.compile() is not None and own.program is not None
+    assert [query.read.checked.name for query in own.program.queries if isinstance(query.read, LoopWindow)] == ["W"]
+
+
+@contextmanager
+def timers_behind() -> Iterator[None]:
+    """Let the timers of named windows fire behind those of queries."""
+
+    def behind(query: int, operator: int = 0) -> int:
+        return rank(query if query >= 0 else 1000 - query, operator)
+
+    with ExitStack() as stack:
+        for module in ("timer_text", "text", "states.window"):
+            stack.enter_context(patch(f"spdist.program.{module}.rank", behind))
+        yield
+
+
+def mutants() -> dict[str, Any]:
+    """Return changes of what is written for named windows."""
+
+    def entering(self: QueryWriter, results: Any, enters: list[str]) -> list[str]:
+        return enters
+
+    return {
+        "what leaves": patch.object(QueryWriter, "_by_kind", entering),
+        "no earlier value": patch.object(group_text, "_falls_back", lambda read, call: True),
+        "what a snapshot shows": patch.object(LastWriter, "_told", False),
+        "what was looked at": patch.object(BatchWriter, "_leaving_times", lambda self: ([], self._closed_at)),
+        "what is held": patch.object(LoopWindow, "shows_held", False),
+        "what is lent": patch.object(programmed_state, "_windows", lambda running, elements: []),
+        "the order of timers": timers_behind(),
+    }
+
+
+@pytest.mark.parametrize("name", list(mutants()))
+def test_the_law_finds_a_mutant(name: str) -> None:
+    with mutants()[name], pytest.raises((AssertionError, TypeError)):
+        for app in (SLIDING, CHAINED):
+            same(app, 4)
+
+
+def test_where_a_null_has_no_place_in_a_window_the_operators_go_on() -> None:
+    apps = [Watched(checked_app(SORTED)), Watched(checked_app(SORTED), interpreted)]
+    for one in apps:
+        one.app.start(START_MS)
+        one.begin()
+        for number, price in enumerate((3.0, 2.0, None, 1.0)):
+            one.chunk([(START_MS + number, ("a", None, price, None, None, None, None))], START_MS + number)
+    assert apps[1].chunks == apps[0].chunks
+    assert apps[1].app.programmed is not None and not apps[1].app.programmed.active
+
+
+def test_it_is_told_which_windows_stand_in_the_loop() -> None:
+    defined = f"{STREAM}\ndefine window W (sym string, price double) length(5);\n"
+    inserts, reads = (
+        "from S select sym, price insert into W;\n",
+        "from W select sym, sum(price) as p insert into Out;\n",
+    )
+    plain = "from S select sym insert into Out2;"
+    assert explain(defined + inserts + reads).compiled == "yes"
+    joins = "from W join S on W.sym == S.sym select W.sym insert into Out3;\n"
+    told = explain(defined + inserts + joins + plain).compiled
+    assert "query_1 is called: the named window 'W', which 'query_2' uses without a typed form" in told
+    assert "query_3 is compiled" in told
+    matched = "from every e1=W -> e2=S[sym == e1.sym] select e1.sym insert into Out3;\n"
+    assert "query_2 is called: a named window in a pattern" in explain(defined + inserts + matched + plain).compiled
+    told = explain(defined.replace("length(5)", "cron('* * * * * ?')") + inserts + reads + plain).compiled
+    assert "query_2 is called: the named window 'W': the window cron (line 4)" in told
+    parted = "partition with (sym of W) begin from W select sym, count() as n insert into Out3; end;\n"
+    assert "query_2 is called: a named window in a partition" in explain(defined + inserts + parted + plain).compiled

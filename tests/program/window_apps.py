@@ -1,0 +1,140 @@
+"""Apps with named windows that have a typed form."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.program.drawn_apps import STREAM, drawn_condition
+
+__all__ = ["CHAINED", "MIXED", "SLIDING", "SORTED", "asked_of", "drawn_window_app"]
+
+_ATTRIBUTES = STREAM[STREAM.index("(") : -1]
+_SLIDING = ("length(1)", "length(3)", "time(1)", "time(50)", "time(900)", "timeLength(60, 2)", "timeLength(900, 3)")
+_SLIDING += ("delay(40)", "unique:ever(sym)", "unique:length(kind, 2)", "unique:time(sym, 300)", "session(60L, sym)")
+_BATCHES = ("lengthBatch(3)", "lengthBatch(2, true)", "timeBatch(40)", "timeBatch(700, 7)", "timeBatch(60, true)")
+_BATCHES += ("batch()", "batch(2)", "unique:lengthBatch(sym, 3)", "unique:timeBatch(kind, 90)")
+_ANY = ("sym", "kind", "price", "rate", "volume", "total", "ok")
+
+
+def drawn_window_app(random: Random) -> str:
+    """Return the text of an app of one or two named windows that queries insert into and read; it writes Out..."""
+    made = [STREAM]
+    windows = {}
+    for name in ("W", "V")[: random.choice((1, 1, 2))]:
+        windows[name] = random.choice(_SLIDING if random.random() < 0.6 else _BATCHES)
+        output = random.choice(("", "", " output all events", " output current events", " output expired events"))
+        windows[name] += output
+        made.append(f"define window {name} {_ATTRIBUTES} {windows[name]};")
+    made.append(f"from S{random.choice(('', '[ok]', '[volume >= 0]'))} select * insert into M;")
+    queries = [_writer(random, name) for name in windows for _ in range(random.choice((1, 1, 2)))]
+    if len(windows) > 1 and random.random() < 0.5:
+        queries.append(_moves(random))
+    for name, window in windows.items():
+        queries += [_reader(random, name, window, f"Out{name}{number}") for number in range(random.randint(1, 3))]
+    random.shuffle(queries)
+    return "\n".join([*made, *queries])
+
+
+def asked_of(app: str) -> list[str]:
+    """Return questions to the named windows of an app that keep what they hold."""
+    found = []
+    for name in ("W", "V", "N"):
+        lines = [line for line in app.splitlines() if line.startswith(f"define window {name} ")]
+        if lines and not ("output current" in lines[0] and "atch" in lines[0]):
+            found += [f"from {name} select *", f"from {name} on volume > 0 select kind, count() as n group by kind"]
+    return found
+
+
+def _writer(random: Random, window: str) -> str:
+    """Return a query that inserts into a window."""
+    source, filter = random.choice(("S", "S", "M")), f"[{drawn_condition(random)}]" if random.random() < 0.25 else ""
+    own = random.choice(("", "", "", "#window.length(2)", "#window.lengthBatch(3)", "#window.timeBatch(30)"))
+    events = random.choice(("", "all events ", "expired events ")) if own else ""
+    limit = random.choice(("", "", "", " output all every 3 events", " output last every 40 milliseconds"))
+    items = random.choice(("*", "*", "sym, kind, price * 2.0 as price, rate, volume, total, not ok as ok"))
+    query = f"from {source}{filter}{own} select {items}{limit} insert {events}into {window};"
+    if random.random() < 0.15 and "timeBatch" not in own:
+        return f"partition with (sym of {source}) begin {query} end;"
+    return query
+
+
+def _moves(random: Random) -> str:
+    """Return a query that inserts what a window releases into another one."""
+    events = random.choice(("", "all events ", "expired events "))
+    return f"from W[{drawn_condition(random)}] select * insert {events}into V;"
+
+
+def _reader(random: Random, window: str, made: str, target: str) -> str:
+    """Return a query over what a window releases."""
+    totals = ["count()", "sum(volume)", "avg(price)", "stdDev(rate)", "maxForever(total)", "sum(total) + 1L"]
+    if not made.startswith(("unique", "session", "delay")) and "expired" not in made:
+        totals += ["min(price)", "max(volume)", "distinctCount(kind)", "min(total)"]
+    filter = "".join(f"[{drawn_condition(random)}]" for _ in range(random.choice((0, 0, 0, 1))))
+    items = random.sample(_ANY, random.randint(1, 3))
+    items += [f"{one} as a{n}" for n, one in enumerate(random.sample(totals, random.choice((0, 1, 1, 3))))]
+    items += random.choice(([], ["eventTimestamp() as t"], ["ifThenElse(ok, volume, 7) as v"]))
+    names = [one.split(" as ")[-1] for one in items]
+    group = random.choice(("", "", " group by sym", " group by kind, ok", " group by price"))
+    having = random.choice(("", "", "", f" having not ({names[0]} is null)", " having count() > 2"))
+    order = f" order by {random.choice(names)}{random.choice(('', ' desc'))}" if random.random() < 0.2 else ""
+    cut = random.choice(("", "", "", " limit 1", " limit 2 offset 1"))
+    events = random.choice(("", "", "all events ", "expired events "))
+    every = random.choice(("3 events", "1 events", "50 milliseconds"))
+    limit = f" output {random.choice(('all', 'first', 'last'))} every {every}" if random.random() < 0.3 else ""
+    if random.random() < 0.1 and "expired" not in events:
+        limit = " output snapshot every 50 milliseconds"
+    selected = f"select {', '.join(items)}{group}{having}{order}{cut}{limit}"
+    return f"from {window}{filter} {selected} insert {events}into {target};"
+
+
+#: Windows that slide, with all outputs, readers with totals and without, several who insert, one from a partition.
+SLIDING = f"""{STREAM}
+define window W {_ATTRIBUTES} length(3) output all events;
+define window V {_ATTRIBUTES} time(60);
+define window U {_ATTRIBUTES} timeLength(300, 2) output expired events;
+define window N {_ATTRIBUTES} time(40) output current events;
+from S[ok] select * insert into W;
+from W select sym, sum(volume) as v, max(price) as p, count() as n group by sym insert all events into Out1;
+from S[not ok]#window.lengthBatch(2) select * insert all events into W;
+from W[price > 0.0] select kind, distinctCount(sym) as d, min(total) as m insert into Out2;
+from W select * insert expired events into V;
+from V select kind, total, count() as n insert all events into Out3;
+partition with (sym of S) begin from S[volume > 0]#window.length(2) select * insert into V; end;
+from V[not (kind is null)] select sym, avg(rate) as r output last every 40 milliseconds insert into Out4;
+from V select * insert into U;
+from V[volume >= 0] select * insert all events into N;
+from N select kind, min(volume) as m, sum(total) as t, count() as n group by kind insert into Out7;
+from U select sym, volume, count() as n order by volume insert expired events into Out5;
+from V select kind, count() as n group by kind output snapshot every 70 milliseconds insert into Out6;
+"""
+#: Windows that release batches, from one to the next; who asks for one sees the batch that was released last.
+CHAINED = f"""{STREAM}
+define window W {_ATTRIBUTES} lengthBatch(3);
+define window V {_ATTRIBUTES} timeBatch(50) output all events;
+from S select * insert into W;
+from W select * insert all events into V;
+from W select sym, sum(volume) as v, max(price) as p group by sym insert into Out1;
+from V select kind, count() as n, distinctCount(sym) as d group by kind insert all events into Out2;
+from V[ok] select sym, eventTimestamp() as t limit 2 insert expired events into Out3;
+"""
+#: One window that stands in the loop, next to one that is joined, and to a query that is called.
+MIXED = f"""{STREAM}
+define window W {_ATTRIBUTES} time(50);
+define window V {_ATTRIBUTES} time(50);
+from S[ok] select * insert into W;
+from S[not ok] select * insert into V;
+from V as v join S#window.length(2) as s on v.kind == s.kind select v.sym as sym, s.kind as kind insert into Mid;
+from Mid#window.time(50) select sym, count() as n insert all events into Out1;
+from W select kind, count() as n, max(price) as p group by kind output last every 50 milliseconds insert all events
+into Out2;
+from V select sym, UUID() is null as u insert expired events into Out3;
+from W select sym, sum(volume) as v insert expired events into Out4;
+"""
+#: A window in an order, by attributes that are never null.
+SORTED = f"""{STREAM}
+define window W {_ATTRIBUTES} sort(3, price, 'desc', sym);
+from S select * insert into W;
+from S[ok] select sym, kind, price, rate, volume, total, ok insert into W;
+from W select sym, sum(volume) as v, min(price) as p group by sym insert all events into Out1;
+from W select sym, price, kind order by kind insert expired events into Out2;
+"""
