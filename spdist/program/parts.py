@@ -33,7 +33,9 @@ __all__ = [
     "QueryText",
     "Whole",
     "asked",
+    "by_kind",
     "indent",
+    "prefix_of",
     "tested",
     "ticks",
 ]
@@ -200,8 +202,7 @@ class QueryText:
     @property
     def name(self) -> str:
         """The prefix of its arrays."""
-        number = self.read.number
-        return f"q{number}" if number >= 0 else f"win{number + WINDOWS}"
+        return prefix_of(self.read)
 
     @property
     def tells_kinds(self) -> bool:
@@ -397,6 +398,11 @@ class Whole(Protocol):
         ...
 
 
+def prefix_of(read: Query) -> str:
+    """Return the prefix of the arrays of a query, or of a named window."""
+    return f"q{read.number}" if read.number >= 0 else f"win{read.number + WINDOWS}"
+
+
 def ticks(read: Query) -> bool:
     """Tell whether a query has a rate limit that lets results go on when time passes."""
     rate = read.checked.query.rate
@@ -425,3 +431,11 @@ def tested(conditions: Sequence[ast.Expression], writer: Callable[[], TypedWrite
         test = own.condition(condition)
         body = [*own.lines, f"if {test}:", *indent(body)]
     return body
+
+
+def by_kind(block: Block, event: str, leaves: list[str], enters: list[str]) -> list[str]:
+    """Return what is done with an event of a block, given what is where it leaves a named window, and where not."""
+    test = block.leaves.format(event)
+    if test in ("", "True"):
+        return leaves if test else enters
+    return [f"if {test}:", *indent(leaves or ["pass"]), "else:", *indent(enters or ["pass"])]

@@ -161,7 +161,22 @@ class LoopWindow(Read):
     """A named window: a query over what is inserted into it, which puts out what it releases, with its kinds.
 
     It stands once, whoever inserts. Its target is a stream of its own, which those read who read the window.
+
+    Parameters
+    ----------
+    index : tuple of int
+        The attributes by which joins look into it; empty where they look at all that it holds.
     """
+
+    index: tuple[int, ...] = ()
+
+    @property
+    def is_queue(self) -> bool:
+        """Whether events leave it in the order in which they came, one by one."""
+        window = self.window
+        if not isinstance(window, Sliding) or isinstance(window, Sessions) or window.delays:
+            return False
+        return not (window.orders or window.unique) and window.time is None
 
     @property
     def shows_held(self) -> bool:

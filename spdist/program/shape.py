@@ -281,7 +281,7 @@ def _query(checked: CheckedQuery, number: int, stores: LoopStores) -> Query:
         return matched(checked, given, number)
     if isinstance(given, ast.JoinInput):
         _selects(checked)
-        return joined(checked, given, number, stores.tables)
+        return joined(checked, given, number, stores.tables, stores.windows)
     assert isinstance(given, ast.SingleInput)
     _selects(checked)
     return read(checked, given, number, stores.windows)

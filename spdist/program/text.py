@@ -20,6 +20,7 @@ from spdist.program.call_text import CallWriter, begun, declares_shared, fired_i
 from spdist.program.called import Called, Site
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value, dtype_of
 from spdist.program.joins.shape import Joined
+from spdist.program.joins.side_text import named_text
 from spdist.program.joins.text import JoinWriter
 from spdist.program.key_text import finds
 from spdist.program.partition_key import partition_word
@@ -32,6 +33,7 @@ from spdist.program.patterns.text import PatternWriter
 from spdist.program.queries.limit_text import begins_ticking, ticking
 from spdist.program.queries.output_text import OutputWriter
 from spdist.program.queries.query_text import QueryWriter
+from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import Batched, Keyed, Query, Read, Sessions, Shape, streams_of
 from spdist.program.tables.change_text import ChangeText
 from spdist.program.tables.shape import LoopTable
@@ -322,7 +324,8 @@ class Writer:
         return made
 
     def _query(self, read: Query, keyed: Keyed | None, block: Block, key: str) -> list[str]:
-        query = self._queries.setdefault(read.number, QueryText(read, keyed))
+        made = named_text(read) if isinstance(read, LoopWindow) and read.index else QueryText(read, keyed)
+        query = self._queries.setdefault(read.number, made)
         if isinstance(read, Joined):
             return _query_writer(self, query, block, key).lines()
         _count(self, query, block)

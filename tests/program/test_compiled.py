@@ -43,6 +43,8 @@ from tests.program.drawn_apps import STREAM
 from tests.program.table_apps import JOINED, LOOKED, MEMBERS, NUMBERED, asked_of
 from tests.program.test_mixed_laws import BACK
 from tests.program.test_program_laws import alike, checked_app
+from tests.program.window_apps import CHAINED, SLIDING
+from tests.program.window_apps import LOOKED as LOOKED_WINDOWS
 
 #: Of everything that programs have something: windows, groups, totals of all kinds, chains, a partition, patterns.
 APP = f"""{STREAM}
@@ -153,7 +155,8 @@ SHAPES += [PAIRS_OF_MANY, NUMBERED, MEMBERS, UNIQUE, some_of(BEHIND, 0, 5, 8, 9)
 SHAPES += [some_of(ARRANGED, 1, 3, 4, 5), some_of(TICKING, 0, 1, 2, 4), some_of(SESSIONS, 0, 1, 4)]
 SHAPES += [some_of(SNAPSHOTS, 0, 4, 5, 6), some_of(PIECES, 1, 4)]
 SHAPES += [some_of(JOINS, 0, 1, 2, 4), some_of(JOINS_OF_ONE, 1), some_of(LOOKED, 0, 2, 3)]
-SHAPES += [some_of(JOINED, 0, 1, 2, 5, 6, 9)]
+SHAPES += [some_of(JOINED, 0, 1, 2, 5, 6, 9), some_of(SLIDING, 0, 1, 3, 4, 5), some_of(CHAINED, 0, 1, 2, 3)]
+SHAPES += [some_of(LOOKED_WINDOWS, 0, 1, 3, 4)]
 
 
 @pytest.mark.parametrize("app", SHAPES)

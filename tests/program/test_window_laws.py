@@ -12,17 +12,19 @@ import pytest
 
 from spdist.engine.programs import state as programmed_state
 from spdist.facade import explain
+from spdist.program.joins import text as joins_text
+from spdist.program.joins.side_text import SideRows
 from spdist.program.machine.compiler import interpreted
-from spdist.program.queries import group_text
-from spdist.program.queries.query_text import QueryWriter
+from spdist.program.queries import group_text, query_text
 from spdist.program.queries.snapshot_text import LastWriter
 from spdist.program.read_shape import LoopWindow
 from spdist.program.running import forgetting
+from spdist.program.states import state as programs_state
 from spdist.program.timer_text import rank
 from spdist.program.windows.batch_text import BatchWriter
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.test_program_laws import Watched, alike, checked_app
-from tests.program.window_apps import CHAINED, MIXED, SLIDING, SORTED, asked_of, drawn_window_app
+from tests.program.window_apps import CHAINED, LOOKED, MIXED, SLIDING, SORTED, asked_of, drawn_window_app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
@@ -61,7 +63,7 @@ def same(app: str, seeds: int, steps: int = 20) -> int:
     )
 
 
-@pytest.mark.parametrize("app", [SLIDING, CHAINED, SORTED])
+@pytest.mark.parametrize("app", [SLIDING, CHAINED, SORTED, LOOKED])
 def test_an_app_has_the_same_windows_with_its_program(app: str) -> None:
     assert windows_of(app)
     assert same(app, 3) > 100
@@ -90,25 +92,32 @@ def timers_behind() -> Iterator[None]:
 def mutants() -> dict[str, Any]:
     """Return changes of what is written for named windows."""
 
-    def entering(self: QueryWriter, results: Any, enters: list[str]) -> list[str]:
+    def entering(block: Any, event: str, leaves: list[str], enters: list[str]) -> list[str]:
         return enters
 
     return {
-        "what leaves": patch.object(QueryWriter, "_by_kind", entering),
+        "what leaves": patch.object(query_text, "by_kind", entering),
+        "whose pairs leave": patch.object(joins_text, "by_kind", entering),
         "no earlier value": patch.object(group_text, "_falls_back", lambda read, call: True),
         "what a snapshot shows": patch.object(LastWriter, "_told", False),
         "what was looked at": patch.object(BatchWriter, "_leaving_times", lambda self: ([], self._closed_at)),
         "what is held": patch.object(LoopWindow, "shows_held", False),
         "what is lent": patch.object(programmed_state, "_windows", lambda running, elements: []),
         "the order of timers": timers_behind(),
+        "what is found": patch.object(SideRows, "enters", lambda self, read: []),
+        "keys of a state": patch.object(programs_state, "load_index", lambda running, query: None),
+        "texts of keys": patch.object(forgetting, "side_keys", lambda running, query: []),
     }
 
 
 @pytest.mark.parametrize("name", list(mutants()))
 def test_the_law_finds_a_mutant(name: str) -> None:
-    with mutants()[name], pytest.raises((AssertionError, TypeError)):
-        for app in (SLIDING, CHAINED):
-            same(app, 4)
+    apps = (SLIDING, CHAINED, LOOKED)
+    with mutants()[name], patch.object(forgetting, "_FEW", 4):
+        assert all(windows_of(app) for app in apps)
+        with pytest.raises((AssertionError, TypeError, KeyError)):
+            for app in apps:
+                same(app, 4)
 
 
 def test_where_a_null_has_no_place_in_a_window_the_operators_go_on() -> None:
@@ -131,7 +140,8 @@ def test_it_is_told_which_windows_stand_in_the_loop() -> None:
     plain = "from S select sym insert into Out2;"
     assert explain(defined + inserts + reads).compiled == "yes"
     joins = "from W join S on W.sym == S.sym select W.sym insert into Out3;\n"
-    told = explain(defined + inserts + joins + plain).compiled
+    assert explain(defined + inserts + joins + plain).compiled == "yes"
+    told = explain(defined + inserts + joins.replace("select", "select count() as n,") + plain).compiled
     assert "query_1 is called: the named window 'W', which 'query_2' uses without a typed form" in told
     assert "query_3 is compiled" in told
     matched = "from every e1=W -> e2=S[sym == e1.sym] select e1.sym insert into Out3;\n"

@@ -6,7 +6,7 @@ from random import Random
 
 from tests.program.drawn_apps import STREAM, drawn_condition
 
-__all__ = ["CHAINED", "MIXED", "SLIDING", "SORTED", "asked_of", "drawn_window_app"]
+__all__ = ["CHAINED", "LOOKED", "MIXED", "SLIDING", "SORTED", "asked_of", "drawn_window_app"]
 
 _ATTRIBUTES = STREAM[STREAM.index("(") : -1]
 _SLIDING = ("length(1)", "length(3)", "time(1)", "time(50)", "time(900)", "timeLength(60, 2)", "timeLength(900, 3)")
@@ -31,6 +31,9 @@ def drawn_window_app(random: Random) -> str:
         queries.append(_moves(random))
     for name, window in windows.items():
         queries += [_reader(random, name, window, f"Out{name}{number}") for number in range(random.randint(1, 3))]
+    queued = [name for name, window in windows.items() if window.startswith(("length(", "time(", "timeLength("))]
+    if queued and random.random() < 0.6:
+        queries += [_join(random, name, n) for n, name in enumerate(queued)]
     random.shuffle(queries)
     return "\n".join([*made, *queries])
 
@@ -87,6 +90,25 @@ def _reader(random: Random, window: str, made: str, target: str) -> str:
     return f"from {window}{filter} {selected} insert {events}into {target};"
 
 
+def _join(random: Random, window: str, number: int) -> str:
+    """Return a join with a window, that is a queue."""
+    key = random.choice(
+        ("w.sym == s.sym", "w.sym == s.sym and w.ok == s.ok", "w.price < s.price", "w.price == s.price")
+    )
+    more = random.choice(("", " and w.total != s.total"))
+    kind = random.choice(("join", "join", "left outer join", "right outer join", "full outer join"))
+    own = random.choice(("", "#window.length(2)", "#window.time(60)", "#window.lengthBatch(2)"))
+    one_way = random.choice(("", "", "", " unidirectional"))
+    source = random.choice(("S", "M[volume > 0]"))
+    sides = [f"{window} as w", f"{source}{own} as s"]
+    random.shuffle(sides)
+    sides[0] += one_way
+    events = random.choice(("", "all events ", "expired events "))
+    behind = random.choice(("", "", " having v is null", " limit 2", " order by v", " output last every 3 events"))
+    selected = f"select w.sym as a, s.kind as b, w.volume as v, s.total as t, w is null as n{behind}"
+    return f"from {sides[0]} {kind} {sides[1]} on {key}{more} {selected} insert {events}into OutJ{number};"
+
+
 #: Windows that slide, with all outputs, readers with totals and without, several who insert, one from a partition.
 SLIDING = f"""{STREAM}
 define window W {_ATTRIBUTES} length(3) output all events;
@@ -117,13 +139,28 @@ from W select sym, sum(volume) as v, max(price) as p group by sym insert into Ou
 from V select kind, count() as n, distinctCount(sym) as d group by kind insert all events into Out2;
 from V[ok] select sym, eventTimestamp() as t limit 2 insert expired events into Out3;
 """
+#: Windows that joins look into: by a key, and by all that they hold; with a table, a stream, and one another.
+LOOKED = f"""{STREAM}
+define window W {_ATTRIBUTES} length(4);
+define window V {_ATTRIBUTES} time(60) output current events;
+define table T (kind string, n int);
+from S[ok] select * insert into W;
+from S[not ok or volume > 0] select * insert into V;
+from S[volume > 0] select kind, volume as n insert into T;
+from S#window.length(2) as s join W as w on s.kind == w.kind and w.total != s.total
+select w.price as p, s.total as t insert all events into Out1;
+from W as w left outer join V as v on w.kind == v.kind select w.sym as sym, v.volume as v insert all events into Out2;
+from W as w join T on T.kind == w.kind select w.sym as sym, T.n as n limit 2 insert expired events into Out3;
+from V[volume > 0] as v unidirectional full outer join S#window.time(300) as s on v.total > s.total
+select v.sym as sym, s.kind as kind, v is null as none order by kind output last every 2 events insert into Out4;
+"""
 #: One window that stands in the loop, next to one that is joined, and to a query that is called.
 MIXED = f"""{STREAM}
 define window W {_ATTRIBUTES} time(50);
 define window V {_ATTRIBUTES} time(50);
 from S[ok] select * insert into W;
 from S[not ok] select * insert into V;
-from V as v join S#window.length(2) as s on v.kind == s.kind select v.sym as sym, s.kind as kind insert into Mid;
+from V as v join S#window.length(2) as s on v.kind == s.kind select v.sym as sym, count() as n insert into Mid;
 from Mid#window.time(50) select sym, count() as n insert all events into Out1;
 from W select kind, count() as n, max(price) as p group by kind output last every 50 milliseconds insert all events
 into Out2;

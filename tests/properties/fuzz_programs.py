@@ -28,6 +28,8 @@ from tests.program.drawn_joins import drawn_join_app
 from tests.program.mixed_apps import drawn_mixed_app
 from tests.program.table_apps import asked_of, drawn_table_app
 from tests.program.test_program_laws import Watched, alike, checked_app
+from tests.program.window_apps import asked_of as asked_of_windows
+from tests.program.window_apps import drawn_window_app
 from tests.properties.fuzz import options_of, run
 from tests.properties.mutated_apps import Defect
 
@@ -40,6 +42,7 @@ KINDS: tuple[tuple[Callable[[Random], str], dict[str, Any]], ...] = (
     (drawn_table_app, {}),
     (drawn_mixed_app, {}),
     (drawn_aggregation_app, {"events_of": timed_events, "look": seen}),
+    (drawn_window_app, {}),
 )
 
 
@@ -64,13 +67,14 @@ def trial(seed: int, compiled: int = 0) -> str:
     is_compiled = bool(compiled) and number % compiled == 0
     # A primary key that is a number must not be null.
     whole = seed % 3 == 0 or (drawn is drawn_table_app and bool(own.program.known))
+    asks = (asked_of_windows if drawn is drawn_window_app else asked_of)(text)
     try:
         with ExitStack() as around:
             around.enter_context(silenced())
             around.enter_context(patch.object(forgetting, "_FEW", 4 if seed % 2 else 10_000))
             # Executed by Python, whole numbers are numpy's, which warn where they wrap as they should.
             around.enter_context(warnings.catch_warnings(action="ignore"))
-            alike(checked, random, _compiled if is_compiled else interpreted, 12, whole, asked_of(text), **watched)
+            alike(checked, random, _compiled if is_compiled else interpreted, 12, whole, asks, **watched)
     except Exception as error:
         told = "".join(traceback.format_exception(error, limit=-3)) if not isinstance(error, AssertionError) else error
         raise Defect(f"seed {seed} ({drawn.__name__})\n{text}\n{told}") from error

@@ -12,6 +12,7 @@ from spdist.language.types import Schema, Type
 from spdist.operators.selection.aggregates import totals_in
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.functions import CLOCKS
+from spdist.program.read_shape import LoopWindow
 from spdist.program.search import Search, search_of
 from spdist.program.tables.shape import LoopTable, rows_of
 from spdist.program.windows.shape import Batched, Kept, Sessions, events_of, filters_of, window_of
@@ -41,6 +42,8 @@ class Side:
         How the events of the other side look into it.
     table : LoopTable, optional
         The table that it is.
+    named : LoopWindow, optional
+        The named window that it is: that keeps the events, and releases them with their kinds.
     """
 
     position: int
@@ -52,6 +55,7 @@ class Side:
     outer: bool
     search: Search
     table: LoopTable | None = None
+    named: LoopWindow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +156,22 @@ class Joined:
         return any(side.window is not None and bool(side.window.span) for side in self.sides)
 
 
-def joined(checked: CheckedQuery, given: ast.JoinInput, number: int, tables: Mapping[str, LoopTable]) -> Joined:
-    """Return a query over a join; raises NotTyped."""
+def joined(
+    checked: CheckedQuery,
+    given: ast.JoinInput,
+    number: int,
+    tables: Mapping[str, LoopTable],
+    windows: Mapping[str, LoopWindow],
+) -> Joined:
+    """Return a query over a join, also with these tables and named windows; raises NotTyped."""
     span = checked.query.span
     if given.per is not None or given.within:
         raise NotTyped("a join with 'within'", span)
-    left, right = (_side(checked, given, position, tables) for position in (0, 1))
+    named = [windows.get(source.stream_id) for source in checked.scope.sources]
+    left, right = (_side(checked, given, position, tables, named[position]) for position in (0, 1))
     sides = left, right
+    if any(named) and left.stream == right.stream:
+        raise NotTyped("a join of a named window with itself", span)
     if totals_in(checked.query.select) and any(side.window is None and side.table is None for side in sides):
         raise NotTyped("totals of a join of which a side has no window", span)
     if totals_in(checked.query.select) and any(isinstance(side.window, Batched) for side in (left, right)):
@@ -166,16 +179,22 @@ def joined(checked: CheckedQuery, given: ast.JoinInput, number: int, tables: Map
     return Joined(number, checked, (left, right), events_of(checked))
 
 
-def _side(checked: CheckedQuery, given: ast.JoinInput, position: int, tables: Mapping[str, LoopTable]) -> Side:
+def _side(
+    checked: CheckedQuery,
+    given: ast.JoinInput,
+    position: int,
+    tables: Mapping[str, LoopTable],
+    named: LoopWindow | None,
+) -> Side:
     source, side = checked.scope.sources[position], (given.left, given.right)[position]
     table = tables.get(source.stream_id)
     if table is not None:
         # Siddhi drops what stands behind the name of a table.
         search = rows_of(given.on, checked.scope, position, table)
         return Side(position, table.id, table.schema, (), None, False, False, search, table)
-    if source.kind != "stream":
+    if source.kind != "stream" and named is None:
         raise NotTyped(f"a join with '{source.stream_id}', which is no stream", side.input.span)
-    if side.input.after:
+    if side.input.after and named is None:
         raise NotTyped("what is behind a window", side.input.span)
     for type in source.schema.types:
         dtype_of(type, side.input.span)
@@ -183,15 +202,20 @@ def _side(checked: CheckedQuery, given: ast.JoinInput, position: int, tables: Ma
     one_way = given.left.unidirectional or given.right.unidirectional
     other = (given.right, given.left)[position]
     looked_into = other.unidirectional or not one_way
+    looks = search_of(given.on, checked.scope, position) if looked_into else Search()
+    if named is not None and not (named.is_queue and looks.index in ((), named.index)):
+        raise NotTyped(f"a join with such a named window ('{named.stream}')", side.input.span)
     return Side(
         position=position,
-        stream=source.stream_id,
+        stream=source.stream_id if named is None else named.checked.target,
         schema=source.schema,
-        filters=filters_of(side.input.before, side.input.span),
+        # Siddhi drops what stands behind the name of a window.
+        filters=filters_of(side.input.before, side.input.span) if named is None else (),
         window=_window(side, source.schema, checked.scope),
         triggers=side.unidirectional or not one_way,
         outer=outer.get(given.kind, (False, False))[position],
-        search=search_of(given.on, checked.scope, position) if looked_into else Search(),
+        search=looks,
+        named=named,
     )
 
 

@@ -11,13 +11,15 @@ from spdist.language.types import Type
 from spdist.program.expressions import NUMBER, Value, either
 from spdist.program.joins.shape import Joined, Side
 from spdist.program.key_text import finds, seeks
-from spdist.program.parts import QueryText, Whole, indent
+from spdist.program.parts import QueryText, Whole, indent, prefix_of
 from spdist.program.queries.group_text import GroupWriter
+from spdist.program.read_shape import LoopWindow
+from spdist.program.search import Search
 from spdist.program.shape import Batched, Read, Sliding
 from spdist.program.windows.shape import events_of
 from spdist.program.windows.text import WindowWriter
 
-__all__ = ["SideRows", "SideText", "SideWriter", "sides_of"]
+__all__ = ["NamedText", "NamedWriter", "SideRows", "SideText", "SideWriter", "named_text", "sides_of"]
 
 
 @dataclass(slots=True)
@@ -67,6 +69,27 @@ class SideText(QueryText):
     def name(self) -> str:
         """The prefix of its arrays."""
         return f"q{self.read.number}_{self.own.position}"
+
+
+@dataclass(slots=True)
+class NamedText(SideText):
+    """What is known of a named window that joins look into by a key."""
+
+    @property
+    def operator(self) -> int:
+        """The place of its timer: it has one only."""
+        return 0
+
+    @property
+    def name(self) -> str:
+        """The prefix of its arrays."""
+        return prefix_of(self.read)
+
+
+def named_text(window: LoopWindow) -> NamedText:
+    """Return a named window as what joins look into."""
+    side = Side(0, window.stream, window.schema, (), window.window, False, False, Search(window.index))
+    return NamedText(window, None, side=side)
 
 
 def sides_of(query: QueryText) -> list[QueryText]:
@@ -249,3 +272,10 @@ class SideWriter(WindowWriter):
     def _left(self, leaving: list[str]) -> list[str]:
         name = self._prefix
         return [*self._rows.leaves(), *leaving, f"{name}_next[d] = {name}_free[0]", f"{name}_free[0] = d"]
+
+
+class NamedWriter(SideWriter):
+    """Writes what happens in a named window that joins look into by a key; who asks for it is shown all."""
+
+    def _wanted(self) -> list[int]:
+        return WindowWriter._wanted(self)

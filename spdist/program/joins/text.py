@@ -15,8 +15,8 @@ from spdist.program.expressions import TypedWriter, Value, zero_of
 from spdist.program.joins.batch_side_text import BatchSideWriter, PeriodSideWriter, ReleasedPairs
 from spdist.program.joins.pair_text import PairWriter
 from spdist.program.joins.shape import Joined, Side
-from spdist.program.joins.side_text import SideRows, SideText, SideWriter, sides_of
-from spdist.program.parts import Block, Event, Most, QueryText, Whole, asked, indent, tested
+from spdist.program.joins.side_text import SideRows, SideText, SideWriter, named_text, sides_of
+from spdist.program.parts import Block, Event, Most, QueryText, Whole, asked, by_kind, indent, tested
 from spdist.program.queries.query_text import QueryWriter
 from spdist.program.shape import Batched, Sliding
 from spdist.program.tables.lookup_text import TableSide
@@ -48,6 +48,8 @@ class JoinWriter(QueryWriter):
             kept = SideWriter(whole, text, window, key or "0", self._groups) if isinstance(window, Sliding) else None
             self._kept.append(kept)
             rows = None if window is None else SideRows(whole, text, key or "0")
+            if side.named is not None:
+                rows = SideRows(whole, named_text(side.named), "0")
             self._rows.append(rows if side.table is None else TableSide(whole, side))
         #: Which side has no event in a pair that is put out.
         self._absent: int | None = None
@@ -173,6 +175,8 @@ class JoinWriter(QueryWriter):
     def _comes(self, side: Side, results: PairWriter) -> list[str]:
         """Return what is done with an event of a side."""
         kept, lines = self._kept[side.position], self._looks(side)
+        if side.named is not None:
+            return [*lines, *self._passes(side, results)] or ["pass"]
         if kept is not None:
             lines += kept.enters(self._attribute, self._timestamp, self._leaves(side, kept, results))
         current, expired = results.selects
@@ -184,6 +188,13 @@ class JoinWriter(QueryWriter):
         if kept is None and side.triggers:
             lines += results.resets("now")
         return lines or ["pass"]
+
+    def _passes(self, side: Side, results: PairWriter) -> list[str]:
+        """Return what is done with an event that a named window has released."""
+        (current, expired), source = results.selects, self._entering.source
+        pairs = partial(self._pairs, side, self._attribute, self._timestamp, results, source=source)
+        leaves, enters = pairs(leaves=True) if expired else [], pairs(leaves=False) if current else []
+        return by_kind(self._block, self._event, leaves, enters)
 
     def _leaves(self, side: Side, kept: SideWriter, results: PairWriter) -> list[str]:
         """Return what is done with an event that leaves the window of a side, as node ``d``."""

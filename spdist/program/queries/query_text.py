@@ -11,7 +11,8 @@ from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.arrays import FAILURES
 from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
-from spdist.program.parts import Block, Event, QueryText, Whole, indent
+from spdist.program.joins.side_text import NamedText, NamedWriter
+from spdist.program.parts import Block, Event, QueryText, Whole, by_kind, indent
 from spdist.program.queries.batch_groups import BatchGroups
 from spdist.program.queries.result_text import ResultWriter
 from spdist.program.read_shape import LoopWindow
@@ -69,6 +70,8 @@ class QueryWriter:
             make = ExternalWriter if query.read.window.time is not None else make
             make = _unique_writer(query.read.window) if query.read.window.unique is not None else make
             self._window = make(whole, query, query.read.window, key or "0", self._groups)
+            if isinstance(query, NamedText):
+                self._window = NamedWriter(whole, query, query.read.window, "0", self._groups)
             if isinstance(self._window, UniqueWriter):
                 self._window.asked = self._key_writer
 
@@ -98,22 +101,20 @@ class QueryWriter:
             body += [*groups.passes(self._attribute, finds), *changes]
             finds = []
         enters = [*finds, *groups.enters(self._event_writer), *results.emits(self._entering)]
-        body += groups.passes(self._attribute, enters) if not self._block.leaves else self._by_kind(results, enters)
+        body += by_kind(self._block, self._event, self._released(results), groups.passes(self._attribute, enters))
         if window is not None:
             body += window.pushes_out(leaving)
         # What stands before the loop is known when the loop is.
         loop = self._loses(results, self._loop(body))
         return results.hands_over([*groups.before(), *loop, *groups.forgets()])
 
-    def _by_kind(self, results: ResultWriter, enters: list[str]) -> list[str]:
-        """Return what is done with an event that a named window has released, given what is where it enters."""
+    def _released(self, results: ResultWriter) -> list[str]:
+        """Return what is done with an event that leaves a named window."""
+        if not self._block.leaves:
+            return []
         groups, read, timestamp = self._groups, self._attribute, self._timestamp
         leaving = results.emits(Event(read, timestamp, "gone"), leaves=True)
-        leaves = [*groups.finds(read), *groups.leaves(read, timestamp, groups.number, leaving, counted=False)]
-        test = self._block.leaves.format(self._event)
-        if test == "True":
-            return leaves
-        return [f"if {test}:", *indent(leaves or ["pass"]), "else:", *indent(enters or ["pass"])]
+        return [*groups.finds(read), *groups.leaves(read, timestamp, groups.number, leaving, counted=False)]
 
     def _knows_arguments(self) -> None:
         """Have arguments never be null that operators fail on: then each is an attribute of a source."""

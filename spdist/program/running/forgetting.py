@@ -64,7 +64,7 @@ def _places(running: Running) -> Iterator[tuple[Any, Any]]:
                 yield arrays[f"{aggregate.prefix}_d_keys"], slots[slots >= 0] * 3 + 1
         yield from _indexes(running, query)
         yield from _sessions(running, query)
-        for side in query.sides:
+        for side in (query, *query.sides):
             yield from side_keys(running, side)
         yield from _unique_keys(running, query)
     for query in running.program.parts:

@@ -16,7 +16,7 @@ from spdist.program.shape import Read
 from spdist.program.states.key_words import key_numbers, words_of
 from spdist.program.states.window import fresh_window, load_window, stored_windows
 
-__all__ = ["fresh_sides", "load_sides", "side_keys", "stored_sides"]
+__all__ = ["fresh_sides", "load_index", "load_sides", "side_keys", "stored_sides"]
 
 
 def load_sides(running: Running, query: QueryText, states: Sequence[tuple[int, Sequence[Any]]]) -> None:
@@ -26,7 +26,7 @@ def load_sides(running: Running, query: QueryText, states: Sequence[tuple[int, S
             position = side.operator
             own = [(number, windows[position]) for number, windows in states]
             load_window(running, side, own)
-            _load_index(running, side)
+            load_index(running, side)
             if f"{side.name}_looked" in running.arrays:
                 for number, state in own:
                     running.arrays[f"{side.name}_looked"][number] = state[_looked_at(side)] > 0
@@ -66,7 +66,7 @@ def side_keys(running: Running, side: QueryText) -> list[tuple[Any, Any]]:
     return [(keys, numbers + first + word) for word, type in enumerate(types) if type is Type.STRING]
 
 
-def _load_index(running: Running, side: QueryText) -> None:
+def load_index(running: Running, side: QueryText) -> None:
     """Have the events of a side be found by their keys, in the order of their lists."""
     assert isinstance(side, SideText)
     name, arrays, places = side.name, running.arrays, side.own.search.index

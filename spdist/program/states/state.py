@@ -19,11 +19,12 @@ from spdist.functions.aggregators import distinct_key, distinct_real
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW
 from spdist.program.joins.shape import Joined
+from spdist.program.joins.side_text import NamedText
 from spdist.program.parts import Aggregate, QueryText
 from spdist.program.patterns.shape import Matched
 from spdist.program.running.running import Running
 from spdist.program.shape import Query
-from spdist.program.states.join import fresh_sides, load_sides, stored_sides
+from spdist.program.states.join import fresh_sides, load_index, load_sides, stored_sides
 from spdist.program.states.key_words import key_numbers, key_texts, keys_of_texts, real_values, words_of
 from spdist.program.states.pattern import fresh_pattern, held_events, load_pattern, stored_patterns
 from spdist.program.states.rate import fresh_limit, load_limits, stored_limits
@@ -65,6 +66,8 @@ def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, A
     else:
         load = load_pattern if isinstance(query.read, Matched) else load_window
         load(running, query, [(number, state[1]) for number, state in states])
+        if isinstance(query, NamedText):
+            load_index(running, query)
     load_limits(running, query, [(number, state[limit]) for number, state in states])
     for number, state in states:
         if query.aggregates:

@@ -8,6 +8,7 @@ from spdist.language.checking.expressions import written_out
 from spdist.language.checking.scope import Scope, Source
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.read_shape import WINDOWS, LoopWindow
+from spdist.program.search import search_of
 from spdist.program.windows.shape import window_of
 
 __all__ = ["windows_of"]
@@ -45,4 +46,17 @@ def _window(checked: CheckedApp, definition: ast.WindowDefinition, position: int
     events = definition.output or "all"
     query = ast.Query(given, ast.InsertInto(ast.StreamRef(f">{id}"), events))
     own = CheckedQuery(id, query, scope, schema, f">{id}")
-    return LoopWindow(position - WINDOWS, own, id, schema, (), window, events)
+    index = next((found for found in _searched(checked, id) if found), ())
+    return LoopWindow(position - WINDOWS, own, id, schema, (), window, events, index=index)
+
+
+def _searched(checked: CheckedApp, id: str) -> list[tuple[int, ...]]:
+    """Return by which attributes joins look into a named window."""
+    joins = [(query, query.query.input) for query in checked.queries]
+    return [
+        search_of(given.on, query.scope, position).index
+        for query, given in joins
+        if isinstance(given, ast.JoinInput)
+        for position, source in enumerate(query.scope.sources)
+        if source.stream_id == id
+    ]
