@@ -132,9 +132,9 @@ def test_where_a_null_has_no_place_in_a_window_the_operators_go_on() -> None:
 
 
 def test_it_is_told_which_windows_stand_in_the_loop() -> None:
-    defined = f"{STREAM}\ndefine window W (sym string, price double) length(5);\n"
+    defined = f"{STREAM}\ndefine window W (sym string, price double, n int) length(5);\n"
     inserts, reads = (
-        "from S select sym, price insert into W;\n",
+        "from S select sym, price, volume as n insert into W;\n",
         "from W select sym, sum(price) as p insert into Out;\n",
     )
     plain = "from S select sym insert into Out2;"
@@ -144,6 +144,11 @@ def test_it_is_told_which_windows_stand_in_the_loop() -> None:
     told = explain(defined + inserts + joins.replace("select", "select count() as n,") + plain).compiled
     assert "query_1 is called: the named window 'W', which 'query_2' uses without a typed form" in told
     assert "query_3 is compiled" in told
+    told = explain(defined.replace("length(5)", "lengthBatch(5)") + inserts + joins + plain).compiled
+    assert "query_2 is called: a join with the named window 'W', which is no queue (line 4)" in told
+    other = joins.replace("W.sym == S.sym", "W.n == S.volume").replace("Out3", "Out4")
+    told = explain(defined + inserts + joins + other + plain).compiled
+    assert "query_3 is called: a named window ('W') that joins look into by several keys (line 5)" in told
     matched = "from every e1=W -> e2=S[sym == e1.sym] select e1.sym insert into Out3;\n"
     assert "query_2 is called: a named window in a pattern" in explain(defined + inserts + matched + plain).compiled
     told = explain(defined.replace("length(5)", "cron('* * * * * ?')") + inserts + reads + plain).compiled

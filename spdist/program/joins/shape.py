@@ -203,8 +203,10 @@ def _side(
     other = (given.right, given.left)[position]
     looked_into = other.unidirectional or not one_way
     looks = search_of(given.on, checked.scope, position) if looked_into else Search()
-    if named is not None and not (named.is_queue and looks.index in ((), named.index)):
-        raise NotTyped(f"a join with such a named window ('{named.stream}')", side.input.span)
+    if named is not None and not named.is_queue:
+        raise NotTyped(f"a join with the named window '{named.stream}', which is no queue", side.input.span)
+    if named is not None and looks.index not in ((), named.index):
+        raise NotTyped(f"a named window ('{named.stream}') that joins look into by several keys", side.input.span)
     return Side(
         position=position,
         stream=source.stream_id if named is None else named.checked.target,
