@@ -18,14 +18,14 @@ from spdist.planning.topology import Assignment
 from spdist.runtime.kafka_inputs import UserSource, extents_of, user_sources
 from spdist.runtime.realtime_checkpoints import Checkpoint, Checkpoints
 
-__all__ = ["ColumnInputs", "HeldPartition", "column_inputs", "read_messages"]
+__all__ = ["ColumnInputs", "RetainedPartition", "column_inputs", "read_messages"]
 
 #: How long messages are gathered for one answer.
 _PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class HeldPartition:
+class RetainedPartition:
     """Which messages of a partition are there.
 
     Parameters
@@ -61,7 +61,7 @@ class ColumnInputs:
     """
 
     assignment: Assignment
-    topics: Mapping[str, Mapping[int, HeldPartition]]
+    topics: Mapping[str, Mapping[int, RetainedPartition]]
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values; like `StoredInputs.to_dict`, with no files."""
@@ -76,7 +76,7 @@ class ColumnInputs:
         """Rebuild it from `to_dict`."""
         topics = {
             str(topic): {
-                int(number): HeldPartition(int(one["begin"]), int(one["first"]), int(one["end"]))
+                int(number): RetainedPartition(int(one["begin"]), int(one["first"]), int(one["end"]))
                 for number, one in partitions.items()
             }
             for topic, partitions in data["topics"].items()
@@ -111,13 +111,13 @@ def column_inputs(
     if found is None:
         return None
     begun = found.begun()
-    topics: dict[str, dict[int, HeldPartition]] = {}
+    topics: dict[str, dict[int, RetainedPartition]] = {}
     for source in _sources(found, scripts, allowed):
         for topic, partitions in extents_of(source.reads).items():
             first = begun.get(topic, {})
             topics.setdefault(topic, {}).update(
                 {
-                    number: HeldPartition(begin, first.get(number, begin), end)
+                    number: RetainedPartition(begin, first.get(number, begin), end)
                     for number, (begin, end) in partitions.items()
                 }
             )

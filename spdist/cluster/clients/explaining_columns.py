@@ -15,7 +15,7 @@ from spdist.engine.replay.shard_log import ShardLog
 from spdist.errors import NotFoundError
 from spdist.history import clock_text
 from spdist.planning.columns.realtime import RealtimePlan
-from spdist.runtime.column_inputs import ColumnInputs, HeldPartition
+from spdist.runtime.column_inputs import ColumnInputs, RetainedPartition
 from spdist.runtime.realtime_checkpoints import planned
 
 __all__ = ["ColumnsGroup"]
@@ -103,7 +103,7 @@ class ColumnsGroup:
         return found
 
 
-def _absent(id: ResultId, where: str, held: HeldPartition) -> NotFoundError | None:
+def _absent(id: ResultId, where: str, held: RetainedPartition) -> NotFoundError | None:
     """Return why a message cannot be there; None where it should be."""
     if id.offset >= held.end:
         told, hint = (
@@ -121,7 +121,7 @@ def _absent(id: ResultId, where: str, held: HeldPartition) -> NotFoundError | No
     return NotFoundError(told, hint=hint)
 
 
-def _limit(name: str, found: list[TopicMessage], places: Mapping[tuple[str, int], HeldPartition], cut: bool) -> str:
+def _limit(name: str, found: list[TopicMessage], places: Mapping[tuple[str, int], RetainedPartition], cut: bool) -> str:
     """Return what is said of messages before those that were looked at."""
     since = f" since {clock_text(min(one.sent for one in found))}" if found else ""
     if cut:

@@ -16,7 +16,7 @@ from spdist.language.types import Type
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, VirtualClock, Window, WindowSetting
 from spdist.operators.core.arguments import MakeArguments, compile_arguments
 from spdist.operators.expressions.codegen import forget
-from spdist.operators.windows.held_condition import HeldCondition, Holds, compile_condition
+from spdist.operators.windows.condition import Holds, WindowCondition, compile_condition
 
 __all__ = ["MOST_CONDITIONS", "ConditionalWindow", "ExpressionWindow", "resolver"]
 
@@ -48,9 +48,9 @@ class Prepared:
     source: Source
     catalog: Catalog
     arguments: MakeArguments
-    conditions: dict[str, HeldCondition] = field(default_factory=dict)
+    conditions: dict[str, WindowCondition] = field(default_factory=dict)
 
-    def condition(self, text: str) -> HeldCondition:
+    def condition(self, text: str) -> WindowCondition:
         """Return the condition of a text, compiled where it is new; of many the one used longest ago is forgotten."""
         known = self.conditions.pop(text, None) or compile_condition(self.title, text, self.source, self.catalog)
         self.conditions[text] = known

@@ -16,7 +16,7 @@ from spdist.program.parts import QueryText, ticks
 from spdist.program.running.running import Running
 from spdist.program.shape import Query
 from spdist.program.states.key_words import key_numbers
-from spdist.program.states.snapshot import HeldResults, load_snapshot, read_snapshot, stored_snapshot
+from spdist.program.states.snapshot import SnapshotResults, load_snapshot, read_snapshot, stored_snapshot
 from spdist.program.states.window import group_keys, group_words, stored_dues
 from spdist.program.timer_text import RATE_LIMIT, rank
 
@@ -135,11 +135,11 @@ def _store_counted(running: Running, query: QueryText, counted: Any, found: list
 # What is held back.
 
 
-def _read_held(_query: QueryText, held: Any) -> HeldResults:
-    return HeldResults(list(held.values()), list(held)) if isinstance(held, dict) else HeldResults(held, [])
+def _read_held(_query: QueryText, held: Any) -> SnapshotResults:
+    return SnapshotResults(list(held.values()), list(held)) if isinstance(held, dict) else SnapshotResults(held, [])
 
 
-def _load_held(running: Running, query: QueryText, held: Sequence[tuple[int, HeldResults]]) -> None:
+def _load_held(running: Running, query: QueryText, held: Sequence[tuple[int, SnapshotResults]]) -> None:
     prefix, types = f"{query.name}_l", query.read.checked.output.types
     results: list[Result] = [result for _, own in held for result in own.results]
     if f"{prefix}_head" not in running.arrays or not results:

@@ -15,11 +15,11 @@ from spdist.program.parts import QueryText
 from spdist.program.queries.snapshot_text import ContentWriter, GroupsWriter, shown_totals, snapshot_writer
 from spdist.program.running.running import Running
 
-__all__ = ["HeldResults", "load_snapshot", "read_snapshot", "stored_snapshot"]
+__all__ = ["SnapshotResults", "load_snapshot", "read_snapshot", "stored_snapshot"]
 
 
 @dataclass(frozen=True, slots=True)
-class HeldResults:
+class SnapshotResults:
     """What a rate limit holds of one key of a partition.
 
     Parameters
@@ -40,17 +40,17 @@ class HeldResults:
     totals: dict[Any, Sequence[Any]] = field(default_factory=dict)
 
 
-def read_snapshot(query: QueryText, held: Any) -> HeldResults:
+def read_snapshot(query: QueryText, held: Any) -> SnapshotResults:
     """Return what an operator's state says."""
     writer = snapshot_writer(query)
     if writer is ContentWriter:
         results, totals = held
         by_group = bool(query.grouped) and bool(shown_totals(query.read))
-        return HeldResults(results, [one[3] if by_group else None for one in results], totals=totals)
+        return SnapshotResults(results, [one[3] if by_group else None for one in results], totals=totals)
     if writer is GroupsWriter:
         members, results = ([own[part] for own in held.values()] for part in (0, 1))
-        return HeldResults(results, list(held), members)
-    return HeldResults(list(held.values()), list(held))
+        return SnapshotResults(results, list(held), members)
+    return SnapshotResults(list(held.values()), list(held))
 
 
 def stored_snapshot(running: Running | None, query: QueryText, held: Sequence[tuple[Any, int, Result]]) -> Any:
@@ -65,7 +65,7 @@ def stored_snapshot(running: Running | None, query: QueryText, held: Sequence[tu
     return dict(zip(keys, results, strict=True))
 
 
-def load_snapshot(running: Running, query: QueryText, held: HeldResults, groups: Sequence[int]) -> None:
+def load_snapshot(running: Running, query: QueryText, held: SnapshotResults, groups: Sequence[int]) -> None:
     """Take over what is known of the groups of results, by their numbers; of the key where there are none."""
     arrays, prefix, types = running.arrays, f"{query.name}_l", query.read.checked.output.types
     if held.members:

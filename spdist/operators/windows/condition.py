@@ -24,7 +24,7 @@ from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter, Reader
 from spdist.operators.selection.aggregates import AggregateWriter, Slots
 
-__all__ = ["HeldCondition", "compile_condition"]
+__all__ = ["WindowCondition", "compile_condition"]
 
 #: Whether the condition holds: kind, timestamp and row of the event that enters or leaves, then timestamp and row of
 #: the first and of the last event.
@@ -37,7 +37,7 @@ _TIMESTAMPS = ("ts", "first_ts", "last_ts")
 _TIMESTAMP = "timestamp of"
 
 
-class _HeldReader:
+class _WindowReader:
     """Reads the attributes of the event and of the ends of what is held."""
 
     def __init__(self, scope: Scope, catalog: Catalog, frame: Frame) -> None:
@@ -83,7 +83,7 @@ def _rewritten(node: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldCondition:
+class WindowCondition:
     """A compiled condition.
 
     Parameters
@@ -98,7 +98,7 @@ class HeldCondition:
     make: Callable[[list[Any], VirtualClock], Holds]
 
 
-def compile_condition(title: str, text: str, source: Source, catalog: Catalog) -> HeldCondition:
+def compile_condition(title: str, text: str, source: Source, catalog: Catalog) -> WindowCondition:
     """Compile the text of a condition.
 
     Parameters
@@ -124,7 +124,7 @@ def compile_condition(title: str, text: str, source: Source, catalog: Catalog) -
     slots = Slots(bindings, leaving=True, state="g", everywhere="")
 
     def reader(of: Frame) -> Reader:
-        return _HeldReader(scope, catalog, of)
+        return _WindowReader(scope, catalog, of)
 
     try:
         expression = _rewritten(parse_expression(text))
@@ -146,4 +146,4 @@ def compile_condition(title: str, text: str, source: Source, catalog: Catalog) -
         "    return holds",
     ]
     made = build(f"{title} expression", lines, bindings.names)
-    return HeldCondition(made["fresh"], made["make"])
+    return WindowCondition(made["fresh"], made["make"])
