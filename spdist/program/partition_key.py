@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from spdist.language import ast
+from spdist.language.checking.scope import Scope, Source
 from spdist.language.types import Schema, Type
 from spdist.program.expressions import NotTyped, TypedWriter, Value
 from spdist.program.functions import CLOCKS
 from spdist.program.key_text import key_word
+from spdist.program.text_functions import Computed, arguments_of, computed
 
 __all__ = ["computed_type", "key_writer", "most_keys", "pairs", "partition_word"]
 
@@ -23,9 +25,26 @@ def partition_word(value: Value) -> str:
 
 
 def key_writer(
-    schema: Schema, read: Callable[[int], Value], timestamp: str, name: Callable[[], str], number: Callable[[str], int]
+    schema: Schema,
+    read: Callable[[int], Value],
+    timestamp: str,
+    name: Callable[[], str],
+    number: Callable[[str], int],
+    given: Callable[[Computed], Value | None],
 ) -> TypedWriter:
-    """Return a writer of keys over the events of a stream: for them the clock stands still, so it has no form."""
+    """Return a writer of keys over the events of a stream: for them the clock stands still, so it has no form.
+
+    Parameters
+    ----------
+    schema : Schema
+        The attributes of the stream.
+    read : callable
+        From an attribute's place to its value.
+    timestamp, name, number
+        As for `TypedWriter`.
+    given : callable
+        From a function that is computed before the loop to its value, None where it cannot be.
+    """
 
     def variable(named: ast.Variable) -> Value:
         place = schema.index(named.name)
@@ -36,7 +55,12 @@ def key_writer(
         if call.id in CLOCKS:
             raise NotTyped("the clock in the key of a partition", call.span)
 
-    return TypedWriter(variable, timestamp, name, number, clock)
+    def function(call: ast.FunctionCall) -> Value | None:
+        places = arguments_of(call, lambda named: schema.index(named.name))
+        return None if places is None else given(computed(call, scope, places, len(schema)))
+
+    scope = Scope((Source("", "", schema),))
+    return TypedWriter(variable, timestamp, name, number, clock, text_function=function)
 
 
 def computed_type(key: ast.PartitionKey, schema: Schema) -> Type:
@@ -46,7 +70,11 @@ def computed_type(key: ast.PartitionKey, schema: Schema) -> Type:
             raise NotTyped("a partition with two ranges of one name", key.span)
         return Type.STRING
     read = [Value("0", "", type) for type in schema.types]
-    return key_writer(schema, read.__getitem__, "0", lambda: "t", lambda text: 0).write(key.value).type
+
+    def given(function: Computed) -> Value:
+        return Value("0", "", function.type)
+
+    return key_writer(schema, read.__getitem__, "0", lambda: "t", lambda text: 0, given).write(key.value).type
 
 
 def most_keys(key: ast.PartitionKey) -> int:

@@ -7,10 +7,12 @@ from dataclasses import replace
 from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.program.expressions import NUMBER, Value
+from spdist.program.function_text import computed_value
 from spdist.program.key_text import finds
 from spdist.program.partition_key import key_writer, most_keys, pairs
 from spdist.program.parts import Block, Most, Whole, indent
 from spdist.program.shape import Keyed
+from spdist.program.text_functions import Computed
 
 __all__ = ["ComputedKeys"]
 
@@ -60,7 +62,10 @@ class ComputedKeys:
             values, nulls = whole.attribute(block.owner, attribute, block.types[attribute], block.room)
             return Value(f"{values}[{event}]", f"{nulls}[{event}] != 0", block.types[attribute])
 
-        writer = key_writer(schema, read, f"{block.timestamp}[{event}]", whole.name, whole.text_number)
+        def function(given: Computed) -> Value | None:
+            return computed_value(whole, block, event, given)
+
+        writer = key_writer(schema, read, f"{block.timestamp}[{event}]", whole.name, whole.text_number, function)
         body = pairs(writer, given, event, self._words, events, count)
         return [
             f"{count} = 0",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,11 +14,12 @@ from spdist.program.aggregators import TypedForm
 from spdist.program.arrays import Arrays
 from spdist.program.called import Site
 from spdist.program.expressions import TypedWriter, Value
+from spdist.program.function_arrays import FunctionArrays
 from spdist.program.joins.shape import Joined
 from spdist.program.read_shape import WINDOWS, LoopWindow
 from spdist.program.shape import Keyed, Query, Read, Shape
 from spdist.program.tables.shape import LoopTable, outer_variables
-from spdist.program.text_functions import TextFunction
+from spdist.program.text_functions import Computed, ComputedAttribute, TextFunction, computed
 from spdist.program.windows.shape import shows_snapshots
 
 __all__ = [
@@ -121,6 +122,9 @@ class QueryText:
         What forgets all groups that wait for it.
     known : set of int
         The attributes that must not be null, since aggregators of operators fail where they are.
+    computed : dict
+        Functions of its attributes that are computed before the loop, by call and places of these. They have places
+        behind the attributes.
     """
 
     read: Query
@@ -132,6 +136,33 @@ class QueryText:
     sides: list[QueryText] = field(default_factory=list)
     forgets: list[str] = field(default_factory=list)
     known: set[int] = field(default_factory=set)
+    computed: dict[tuple[ast.FunctionCall, tuple[int, ...]], Computed] = field(default_factory=dict)
+
+    def computes(self, call: ast.FunctionCall, scope: Scope, places: Mapping[ast.Variable, int]) -> Computed:
+        """Return a function of attributes; for the parameters see `spdist.program.text_functions.computed`."""
+        key = call, tuple(places.values())
+        if key not in self.computed:
+            self.computed[key] = computed(call, scope, places, len(self.read.types) + len(self.computed))
+        return self.computed[key]
+
+    def computed_at(self, place: int) -> Computed | None:
+        """Return the function with a place; None where that is one of an attribute."""
+        return next((one for one in self.computed.values() if one.place == place), None)
+
+    def type_at(self, place: int) -> Type:
+        """Return the type of an attribute, or of a function's values."""
+        function = self.computed_at(place)
+        return self.read.types[place] if function is None else function.type
+
+    def kept_with(self, wanted: Iterable[int], needed: frozenset[tuple[str, int]]) -> list[int]:
+        """Return what its window keeps, given the attributes that it keeps anyhow, and what is read at all."""
+        held = [one for one in self.computed.values() if (f"{self.name}_w", one.place) in needed]
+        return sorted({*wanted, *(place for one in held for place in (one.place, *one.arguments))})
+
+    @property
+    def kept_attributes(self) -> list[int]:
+        """The attributes that its window keeps; functions of them are computed anew where they are brought in."""
+        return [place for place in self.kept if place < len(self.read.types)]
 
     def resolved(self, variable: ast.Variable) -> int:
         """Return the place of the attribute that a variable names."""
@@ -237,6 +268,8 @@ class Program:
         Where elements are called; their places are their numbers.
     text_functions : tuple of TextFunction
         What is computed of texts before the loop.
+    computed : tuple of ComputedAttribute
+        What is computed of events before the loop.
     known : mapping of str to set of int
         The attributes of each source that must not be null, by stream: the operators fail where they are.
     """
@@ -251,6 +284,7 @@ class Program:
     texts: tuple[str, ...]
     sites: tuple[Site, ...] = ()
     text_functions: tuple[TextFunction, ...] = ()
+    computed: tuple[ComputedAttribute, ...] = ()
     known: Mapping[str, set[int]] = field(default_factory=dict)
 
     @property
@@ -343,17 +377,11 @@ class Whole(Protocol):
     needed: frozenset[tuple[str, int]]
     #: Whether something is sorted by texts, which the loop has as they were at its beginning.
     sorts_texts: bool
+    #: What is computed before the loop.
+    functions: FunctionArrays
 
     def name(self) -> str:
         """Return a name of the text's own."""
-        ...
-
-    def text_function(self, call: ast.FunctionCall, scope: Scope, origin: Origin, strict: bool) -> TextFunction:
-        """Return a function of a text that is an attribute of a source."""
-        ...
-
-    def known_function(self, call: ast.FunctionCall) -> TextFunction | None:
-        """Return a function of a text that was asked for before."""
         ...
 
     @property

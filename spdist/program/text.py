@@ -12,13 +12,13 @@ from dataclasses import replace
 from functools import partial
 
 from spdist.language import ast
-from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.aggregations.bucket_text import AddWriter
-from spdist.program.arrays import TEXTS, Arrays
+from spdist.program.arrays import Arrays
 from spdist.program.call_text import CallWriter, begun, declares_shared, fired_in_turn
 from spdist.program.called import Called, Site
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value, dtype_of
+from spdist.program.function_arrays import FunctionArrays
 from spdist.program.joins.shape import Joined
 from spdist.program.joins.side_text import named_text
 from spdist.program.joins.text import JoinWriter
@@ -37,7 +37,7 @@ from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import Batched, Keyed, Query, Read, Sessions, Shape, streams_of
 from spdist.program.tables.change_text import ChangeText
 from spdist.program.tables.shape import LoopTable
-from spdist.program.text_functions import TextFunction, text_function
+from spdist.program.text_functions import Computed
 from spdist.program.timer_text import NEVER, RATE_LIMIT, fired, latest, rank
 
 __all__ = ["written"]
@@ -46,6 +46,8 @@ __all__ = ["written"]
 _MOST_BLOCKS = 200
 #: Attributes, by the prefix of the arrays that have them, or by stream.
 _Attributes = set[tuple[str, int]]
+#: Functions that are computed before the loop, by the number of the query and as `QueryText.computed` has them.
+_Functions = dict[int, dict[tuple[ast.FunctionCall, tuple[int, ...]], Computed]]
 
 
 def written(shape: Shape, put_out: tuple[str, ...]) -> Program:
@@ -67,8 +69,9 @@ def written(shape: Shape, put_out: tuple[str, ...]) -> Program:
     """
     needed: _Attributes = set()
     computed: _Attributes = set()
+    functions: _Functions = {}
     while True:
-        writer = Writer(shape, put_out, frozenset(needed), frozenset(computed))
+        writer = Writer(shape, put_out, frozenset(needed), frozenset(computed), functions)
         program = writer.program()
         if writer.needs <= needed and writer.computed <= computed:
             return program
@@ -87,6 +90,8 @@ class Writer:
         The attributes that are read.
     computed : frozenset
         The attributes of streams put out that are not, on every way, the same attribute of a source.
+    functions : dict
+        The functions that queries have computed before the loop, as far as they are known; others are added.
 
     State
     -----
@@ -99,6 +104,7 @@ class Writer:
         put_out: tuple[str, ...],
         needed: frozenset[tuple[str, int]],
         computed: frozenset[tuple[str, int]],
+        functions: _Functions,
     ) -> None:
         self.needed = needed
         self.sorts_texts = False
@@ -118,7 +124,8 @@ class Writer:
         self._outputs = OutputWriter(shape, put_out, computed, self._timed)
         self._most: dict[str, Most] = {}
         self._queries: dict[int, QueryText] = {}
-        self._functions: dict[ast.FunctionCall, TextFunction] = {}
+        self.functions = FunctionArrays(shape, self.arrays, self._source_attribute)
+        self._known_functions = functions
         self._known = {stream: set(places) for stream, places in shape.known.items()}
 
     def program(self) -> Program:
@@ -160,7 +167,8 @@ class Writer:
             self._most,
             tuple(self._texts),
             tuple(self._sites),
-            tuple(self._functions.values()),
+            self.functions.of_texts,
+            self.functions.of_events,
             self._known,
         )
 
@@ -213,34 +221,6 @@ class Writer:
         """Tell whether events of a stream that a query fails on are only counted."""
         return stream in self._shape.sources and stream not in self._shape.watched
 
-    def text_function(self, call: ast.FunctionCall, scope: Scope, origin: Origin, strict: bool) -> TextFunction:
-        """Return a function of a text that is an attribute of a source; its values are computed before the loop.
-
-        Parameters
-        ----------
-        call : FunctionCall
-            The call.
-        scope : Scope
-            What its names mean.
-        origin : Origin
-            The attribute.
-        strict : bool
-            Whether events cannot be lost in the loop.
-        """
-        found = self._functions.get(call)
-        if found is None:
-            found = self._functions[call] = text_function(f"m{len(self._functions)}", call, scope)
-        self.arrays.declare(f"{found.name}_v", dtype_of(found.type, call.span), TEXTS)
-        self.arrays.declare(f"{found.name}_s", FLAG, TEXTS)
-        found.origins.add(origin)
-        if strict:
-            found.strict.add(origin)
-        return found
-
-    def known_function(self, call: ast.FunctionCall) -> TextFunction | None:
-        """Return a function of a text that was asked for before; None where it was not."""
-        return self._functions.get(call)
-
     def text_number(self, text: str) -> int:
         """Return the number of a text of the app."""
         return self._texts.setdefault(text, len(self._texts))
@@ -250,6 +230,11 @@ class Writer:
         self.needs.add((owner, place))
         name = self.arrays.declare(f"{owner}_{place}", dtype_of(type), room)
         return name, self.arrays.declare(f"{name}_n", FLAG, room)
+
+    def _source_attribute(self, stream: str, place: int) -> None:
+        """Take note that an attribute of a source is read."""
+        number = self._shape.sources.index(stream)
+        self.attribute(f"i{number}", place, self._shape.schemas[stream].types[place], f"input {number}")
 
     def must_be_known(self, origin: Origin) -> None:
         """Take note that an attribute of a source must not be null."""
@@ -324,7 +309,9 @@ class Writer:
         return made
 
     def _query(self, read: Query, keyed: Keyed | None, block: Block, key: str) -> list[str]:
-        made = named_text(read) if isinstance(read, LoopWindow) and read.index else QueryText(read, keyed)
+        made = QueryText(read, keyed, computed=self._known_functions.setdefault(read.number, {}))
+        if isinstance(read, LoopWindow) and read.index:
+            made = named_text(read)
         query = self._queries.setdefault(read.number, made)
         if isinstance(read, Joined):
             return _query_writer(self, query, block, key).lines()

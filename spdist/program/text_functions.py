@@ -1,6 +1,10 @@
-"""Functions of one text: computed once for each text that comes, outside of the loop, which looks them up by number.
+"""Functions that Python computes outside of the loop, in front of it.
 
-So whatever Python computes of a text and constants has a typed form. The function is the operators' own, with its
+Those of one text are computed once for each text that comes, and looked up by its number. Others, of several
+attributes or of one that is no text, are computed for each event of a source, once for each tuple of values that comes:
+what they give is one more attribute of it, which windows keep like the others.
+
+So whatever Python computes of attributes and constants has a typed form. The function is the operators' own, with its
 nulls and errors. Where an error is met by a query that only filters and projects what comes, the event is lost in the
 loop. Elsewhere, and where a value is not of its type, a program cannot go on: the operators take the events then
 (`spdist.program.running.running.Running.process_columns`).
@@ -8,7 +12,7 @@ loop. Elsewhere, and where a value is not of its type, a program cannot go on: t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,39 +21,45 @@ from spdist.extension import catalog
 from spdist.functions.forms import Code
 from spdist.language import ast
 from spdist.language.checking.expressions import type_of
-from spdist.language.checking.scope import Reference, Scope
+from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.mapping.read_rows import PYTHON
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
 from spdist.operators.expressions.readers import RowReader
+from spdist.operators.selection.selector import is_aggregator
 from spdist.program.expressions import NotTyped, fits
 
-__all__ = ["FAILED", "KNOWN", "MISTYPED", "NULL", "UNKNOWN", "TextFunction", "argument_of", "text_function"]
+__all__ = ["FAILED", "KNOWN", "MISTYPED", "NULL", "UNKNOWN"]
+__all__ += ["Computed", "ComputedAttribute", "TextFunction", "arguments_of", "computed", "known", "text_function"]
 
 #: What is known of a text: nothing yet; that it has a value, or null; that the function fails on it, or
 #: gives what is not of its type.
 UNKNOWN, KNOWN, NULL, FAILED, MISTYPED = range(5)
+#: What a function that is computed outside of the loop consists of.
+_PLAIN = (ast.Variable, ast.Literal, ast.TimeLiteral, ast.FunctionCall, ast.Binary, ast.Not, ast.IsNull)
 
 
-class _TextReader(RowReader):
-    """Reads a text, whatever attribute is asked for."""
+class _ArgumentReader(RowReader):
+    """Reads attributes as arguments; `places` has the place of each variable, which is in the argument's name."""
 
-    def read(self, reference: Reference) -> Code:
-        """Return the code of the text."""
-        return Code("text", Type.STRING, atom=True)
+    places: Mapping[ast.Variable, int]
+
+    def variable(self, variable: ast.Variable) -> Code:
+        """Return the code of an attribute."""
+        return Code(f"a{self.places[variable]}", self.scope.resolve(variable).type, atom=True)
 
     def timestamp(self) -> str:
         """Refuse what differs from event to event."""
-        raise NotTyped("the time of an event in a function of a text")
+        raise NotTyped("the time of an event in a function that is computed before")
 
 
-class _TextWriter(ExpressionWriter):
+class _ArgumentWriter(ExpressionWriter):
     """Writes functions that look at no clock."""
 
     def clock(self) -> str:
         """Refuse what differs from time to time."""
-        raise NotTyped("the clock in a function of a text")
+        raise NotTyped("the clock in a function that is computed before")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,33 +95,121 @@ class TextFunction:
 
     def known(self, text: str | None) -> tuple[int, Any]:
         """Return what is known of a text once it was computed, and its value."""
-        try:
-            value = self.compute(text)
-        except Exception:
-            return FAILED, None
-        if value is None:
-            return NULL, None
-        typed = value.__class__ is PYTHON[self.type] and fits(value, self.type)
-        return (KNOWN, value) if typed else (MISTYPED, None)
+        return known(self.compute, self.type, (text,))
 
 
-def argument_of(call: ast.FunctionCall) -> ast.Variable | None:
-    """Return the attribute whose function a call is; None where it looks at none, or at several."""
-    found = {node for node in call.walk() if isinstance(node, ast.Variable)}
-    plain = all(
-        isinstance(node, ast.Variable | ast.Literal | ast.TimeLiteral | ast.FunctionCall) for node in call.walk()
-    )
-    return next(iter(found)) if plain and len(found) == 1 else None
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A function of attributes of what a query reads.
+
+    Parameters
+    ----------
+    call : FunctionCall
+        The call.
+    arguments : tuple of int
+        The places of the attributes, in order.
+    compute : callable
+        From their values to the function's.
+    type : Type
+        Of that.
+    place : int
+        Its own place, behind the attributes.
+    """
+
+    call: ast.FunctionCall
+    arguments: tuple[int, ...]
+    compute: Callable[..., Any]
+    type: Type
+    place: int
 
 
-def text_function(name: str, call: ast.FunctionCall, scope: Scope) -> TextFunction:
-    """Return the function that a call is of its attribute; raises NotTyped where it also is one of something else."""
-    known, frame, bindings = catalog(False), Frame(), Bindings()
+@dataclass(slots=True)
+class ComputedAttribute:
+    """What a function gives for the events of a source.
+
+    Parameters
+    ----------
+    name : str
+        Of the array of its values; ``_n`` behind it has what is known of each: 0, `NULL` or `FAILED`.
+    stream : str
+        The source.
+    arguments : tuple of int
+        The places of the attributes.
+    types : tuple of Type
+        Of these.
+    function : Computed
+        What computes it.
+    strict : bool
+        Whether a program cannot take events that the function fails on.
+    """
+
+    name: str
+    stream: str
+    arguments: tuple[int, ...]
+    types: tuple[Type, ...]
+    function: Computed
+    strict: bool = False
+
+
+def known(compute: Callable[..., Any], type: Type, arguments: tuple[Any, ...]) -> tuple[int, Any]:
+    """Return what is known of a function's value, and the value."""
     try:
-        code = _TextWriter(_TextReader(scope, known, frame), frame, bindings).write(call)
-        type = type_of(call, scope, known)
+        value = compute(*arguments)
+    except Exception:
+        return FAILED, None
+    if value is None:
+        return NULL, None
+    typed = value.__class__ is PYTHON[type] and fits(value, type)
+    return (KNOWN, value) if typed else (MISTYPED, None)
+
+
+def arguments_of(
+    call: ast.FunctionCall, place_of: Callable[[ast.Variable], int | None]
+) -> dict[ast.Variable, int] | None:
+    """Return the attributes whose function a call is, and their places; None where it is one of something else."""
+    found: dict[ast.Variable, int] = {}
+    for node in call.walk():
+        place = place_of(node) if isinstance(node, ast.Variable) else 0
+        if not isinstance(node, _PLAIN) or is_aggregator(node) or place is None:
+            return None
+        if isinstance(node, ast.Variable):
+            found[node] = place
+    return found or None
+
+
+def computed(call: ast.FunctionCall, scope: Scope, places: Mapping[ast.Variable, int], place: int) -> Computed:
+    """Return the function that a call is of its attributes; raises NotTyped where it also is one of something else.
+
+    Parameters
+    ----------
+    call : FunctionCall
+        The call.
+    scope : Scope
+        What its names mean.
+    places : mapping of Variable to int
+        See `arguments_of`.
+    place : int
+        The function's own.
+    """
+    functions, frame, bindings = catalog(False), Frame(), Bindings()
+    reader = _ArgumentReader(scope, functions, frame)
+    reader.places = places
+    try:
+        code = _ArgumentWriter(reader, frame, bindings).write(call)
+        type = type_of(call, scope, functions)
     except SiddhiAppError:  # it calls a function that the app defines
         raise NotTyped(f"the function {call.id}()", call.span) from None
-    body = ["def compute(text):", *indent([*frame.assignments(), f"return {code.text}"])]
-    compute = build(f"{call.id} of a text", body, bindings.names)["compute"]
-    return TextFunction(name, call.id, compute, type, set(), set())
+    except NotTyped as found:
+        raise NotTyped(found.reason, call.span) from None
+    if code.foreign is not None:  # its values are of another type than it says
+        raise NotTyped(f"the function {call.id}()", call.span)
+    arguments = tuple(sorted(set(places.values())))
+    named = ", ".join(f"a{argument}" for argument in arguments)
+    body = [f"def compute({named}):", *indent([*frame.assignments(), f"return {code.text}"])]
+    compute = build(f"{call.id} of attributes", body, bindings.names)["compute"]
+    return Computed(call, arguments, compute, type, place)
+
+
+def text_function(name: str, made: Computed) -> TextFunction:
+    """Return a function of one attribute, a text, as one whose values are looked up by the text's number."""
+    return TextFunction(name, made.call.id, made.compute, made.type, set(), set())

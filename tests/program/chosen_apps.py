@@ -21,6 +21,7 @@ __all__ = [
     "PAIRS_OF_MANY",
     "PIECES",
     "SESSIONS",
+    "SEVERAL",
     "SNAPSHOTS",
     "SNAPSHOTS_OF_BATCHES",
     "SNAPSHOTS_OF_PAIRS",
@@ -371,5 +372,28 @@ insert into Out6;
 partition with (kind of S) begin
 from S#window.unique:length(str:upper(sym), 2) select sym, str:concat(sym, sym) as c having str:length(sym) != 4
 insert all events into Out7;
+end;
+"""
+#: Functions of several attributes: of what comes, of what windows hold, in having, patterns, and keys of partitions.
+SEVERAL = f"""{STREAM}
+from S#window.length(3) select str:concat(sym, kind) as c, max(str:length(str:concat(kind, volume))) as l group by kind
+insert all events into Out1;
+from S#window.lengthBatch(3) select sym as text, kind, str:concat(sym, price) as c having str:concat(text, kind) != 'ax'
+insert all events into Out2;
+from S[str:concat(sym, kind) != 'ax']#window.time(60) select distinctCount(str:concat(sym, kind)) as n,
+str:coalesce(sym, kind) as t insert expired events into Out3;
+from S#window.timeBatch(40)[str:concat(kind, ok) != 'xtrue'] select kind, convert(total, 'string') as c,
+sum(str:length(str:concat(volume, kind))) as n group by kind insert into Out4;
+from S select sym as a, kind as b, volume insert into Mid;
+from Mid#window.session(700L, b) select str:concat(a, '-', b) as c insert all events into Out5;
+from every e1=S[str:concat(sym, kind) == 'ax'] -> e2=Mid[str:concat(b, a) != 'xb' and b == e1.kind] select e2.a
+insert into Out6;
+partition with (str:concat(sym, ok) of S) begin
+from S#window.unique:length(str:concat(kind, volume), 2) select sym, str:concat(kind, rate) as c
+insert all events into Out7;
+end;
+partition with (str:lower(coalesce(sym, 'x')) of S) begin
+from S[str:equalsIgnoreCase(coalesce(sym, 'x'), kind) or ok]#window.delay(40) select sym, str:concat(kind, ok) as c
+insert into Out8;
 end;
 """

@@ -26,6 +26,16 @@ _KEYS = (
     "math:abs(price)",
     "ifThenElse(ok, kind, 'x')",
     "price > 0.5 as 'a' or volume > 0 as 'x' or ok as 'c'",
+    "str:concat(sym, kind)",
+    "convert(rate, 'string')",
+)
+#: Functions of several attributes, or of one that is no text; none of them fails.
+_JOINED = (
+    "str:concat(sym, kind)",
+    "str:concat(kind, '-', volume)",
+    "str:concat(sym, price, ok)",
+    "str:coalesce(kind, sym)",
+    "convert(price, 'string')",
 )
 _AGGREGATORS = ("sum", "avg", "min", "max", "stdDev", "minForever", "maxForever")
 
@@ -80,7 +90,9 @@ def _chain(random: Random, name: str, target: str) -> str:
 
 def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, shaped: bool = False) -> str:
     """Return a query; one that is `shaped` puts out the attributes that it reads, so that another can follow."""
-    filter = f"[{drawn_condition(random)}]" if random.random() < 0.5 else ""
+    # Functions that are computed before the loop are those of a source's attributes.
+    joins = stream == "S" and random.random() < 0.3
+    filter = f"[{_met(random, joins)}]" if random.random() < 0.5 else ""
     window = _window(random)
     events = random.choice(("", "", "all events ", "expired events ")[: 4 if window else 3])
     if shaped and random.random() < 0.5:
@@ -97,6 +109,10 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
         return f"from {stream}{filter}{window} select {', '.join(items)}{group}{arranged} insert {events}into {target};"
     items = [f"{_aggregate(random)} as a{number}" for number in range(random.randint(0, 3))]
     items += [f"{_value(random)} as v{number}" for number in range(random.randint(0, 2))] or ["sym"]
+    if joins:
+        made = random.choice(_JOINED)
+        totals = f"distinctCount({made})", f"max(str:length(str:concat({made}, '.')))"
+        items.append(f"{random.choice((made, *totals))} as j")
     if "delay" in window:  # what only enters would be kept for ever
         items = [one.replace("min(", "minForever(").replace("max(", "maxForever(") for one in items]
     if "window.batch" in window:  # a value may leave that is not there
@@ -169,6 +185,14 @@ def _matched(random: Random, streams: tuple[str, ...], target: str) -> str:
     """Return a query over a pattern or sequence, which writes a stream of its own."""
     made, own = drawn_pattern(random, streams), random.randrange(10**6)
     return f"{made}{_limited(random, snapshots=False)} insert into {target}{own};"
+
+
+def _met(random: Random, joins: bool) -> str:
+    """Return a condition; one over a function of several attributes where it `joins` them."""
+    if not joins or random.random() < 0.5:
+        return drawn_condition(random)
+    joined = f"{random.choice(_JOINED)} != '{random.choice(('ax', 'x', 'y-1', '1.5'))}'"
+    return random.choice((joined, "str:equalsIgnoreCase(coalesce(sym, 'x'), kind)", f"ok or {joined}"))
 
 
 def _aggregate(random: Random) -> str:

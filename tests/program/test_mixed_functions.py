@@ -132,7 +132,8 @@ def test_a_stream_that_keeps_what_failed_has_the_operators_look_at_it() -> None:
         "from every e1=S -> e2=S[str:upper(e1.sym) == 'A'] select e2.sym insert into Out;",
         "from every (e1=S and e2=S[ok]) select str:upper(e1.sym) as u insert into Out;",
         "from S select coalesce(sym, kind) as sym group by sym having str:length(sym) > 1 insert into Out;",
-        "partition with (str:upper(sym) of S) begin from S select sym insert into Out; end;",
+        "from S#window.length(1) select sym insert all events into Mid; "
+        "partition with (str:upper(sym) of Mid) begin from Mid select sym insert into Out; end;",
     ],
 )
 def test_what_a_pattern_holds_or_what_is_computed_is_not_looked_up(query: str) -> None:

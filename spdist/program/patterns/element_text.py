@@ -12,7 +12,6 @@ from spdist.program.patterns.match_text import MatchWriter
 from spdist.program.patterns.nodes import when
 from spdist.program.patterns.shape import Matched
 from spdist.program.queries.query_text import QueryWriter
-from spdist.program.text_functions import argument_of
 from spdist.program.timer_text import NEVER
 
 __all__ = ["ElementWriter"]
@@ -237,13 +236,14 @@ class ElementWriter(QueryWriter):
             found = step.scope.find(node.stream)
             return self._lists.missing(found, node.index, own=found == n)
 
+        read = super()._attribute
+
+        def place_of(variable: ast.Variable) -> int | None:
+            found = step.scope.resolve(variable)
+            return found.attribute if found.source == n and found.index is None else None
+
         def text_function(call: ast.FunctionCall) -> Value | None:
-            named = argument_of(call)
-            found = None if named is None else step.scope.resolve(named)
-            if found is None or found.source != n or found.index is not None:
-                return None
-            place = pattern.bases[n] + found.attribute
-            return self._text_function(self._attribute, call, place, step.scope, found.attribute)
+            return self._text_function(read, call, place_of, step.scope)
 
         named = self._whole.name, self._whole.text_number
         return TypedWriter(variable, self._timestamp, *named, missing=missing, text_function=text_function)

@@ -11,6 +11,7 @@ from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.arrays import FAILURES
 from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
+from spdist.program.function_text import computed_value, origins_of
 from spdist.program.joins.side_text import NamedText, NamedWriter
 from spdist.program.parts import Block, Event, QueryText, Whole, by_kind, indent
 from spdist.program.queries.batch_groups import BatchGroups
@@ -18,12 +19,13 @@ from spdist.program.queries.result_text import ResultWriter
 from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import Batched, Read, Sessions, Sliding
 from spdist.program.tables.member_text import contained
-from spdist.program.text_functions import FAILED, NULL, argument_of
+from spdist.program.text_functions import FAILED, NULL, arguments_of
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
 from spdist.program.windows.delay_text import DelayWriter
 from spdist.program.windows.external_text import ExternalBatchWriter, ExternalWriter
 from spdist.program.windows.period_text import PeriodWriter
 from spdist.program.windows.session_text import SessionWriter
+from spdist.program.windows.shape import Kept
 from spdist.program.windows.sorted_text import SortedWriter
 from spdist.program.windows.text import WindowWriter
 from spdist.program.windows.unique_text import (
@@ -156,23 +158,12 @@ class QueryWriter:
         """Return what writes a window that has results for events later than they come."""
         window = self._read.window
         given = self._whole, self._query, self._key or "0", self._groups, self._writer, results
-        make = (
-            ChunkWriter
-            if isinstance(window, Batched) and window.chunked
-            else BatchWriter
-            if window is None or not window.span
-            else ExternalBatchWriter
-            if window.time is not None
-            else PeriodWriter
-            if isinstance(window, Batched)
-            else DelayWriter
-        )
         if isinstance(window, Batched) and window.unique is not None:
             timed = UniqueExternalWriter if window.time is not None else UniquePeriodWriter
             unique = (timed if window.span else UniqueBatchWriter)(*given)
             unique.asked = self._key_writer
             return unique
-        return make(*given)
+        return _batch_writer(window)(*given)
 
     def timers(self) -> list[list[str]]:
         """Return, for each operator with a timer, what is done when that of a key is due."""
@@ -251,32 +242,36 @@ class QueryWriter:
         self,
         read: Callable[[int], Value],
         call: ast.FunctionCall,
-        place: int | None = None,
+        place_of: Callable[[ast.Variable], int | None] | None = None,
         scope: Scope | None = None,
-        own: int | None = None,
     ) -> Value | None:
-        """Return the value of a function of one text of an event; None where a call is none.
+        """Return the value of a function of an event's attributes that is computed before the loop.
+
+        None where a call is one of something else.
 
         Parameters
         ----------
         read : callable
-            From an attribute's place to its value in the event.
+            From an attribute's place, or that of a function, to its value in the event.
         call : FunctionCall
             The call.
-        place, scope, own : int, Scope, int, optional
-            Of the attribute that it names, what names mean, and its place in the block; else those of the query.
+        place_of, scope : callable, Scope, optional
+            The place of an attribute in the block, None where it has none, and what names mean; else as in the query.
         """
-        named, loses = argument_of(call), self._can_lose and place is None
-        if place is None and named is not None:
-            place = self._query.resolved(named)
-        if place is None or self._read.types[place] is not Type.STRING:
+        loses = self._can_lose and place_of is None
+        places = arguments_of(call, place_of or self._query.resolved)
+        if places is None:
             return None
-        found = self._whole.known_function(call)
-        if self._block.stream:  # else it is known by the blocks from which the events come
-            origin = self._block.origins[place if own is None else own]
-            if origin is None:
-                return None
-            found = self._whole.text_function(call, scope or self._read.checked.scope, origin, not loses)
+        # Blocks without a stream are those of timers: what they read is known by those from which the events come.
+        origins = origins_of(self._block, sorted(set(places.values()))) if self._block.stream else []
+        if origins is None:
+            return None
+        function = self._query.computes(call, scope or self._read.checked.scope, places)
+        place, functions = function.arguments[0], self._whole.functions
+        if len(function.arguments) > 1 or self._block.types[place] is not Type.STRING:
+            own = computed_value(self._whole, self._block, self._event, function, loses) if origins else None
+            return own if loses else read(function.place)
+        found = functions.of_text(function, origins[0], not loses) if origins else functions.known(call)
         if found is None:
             return None
         if self._read.window is not None and read != self._attribute:
@@ -321,7 +316,11 @@ class QueryWriter:
         return writer
 
     def _attribute(self, place: int) -> Value:
-        block = self._block
+        block, function = self._block, self._query.computed_at(place)
+        if function is not None:
+            value = computed_value(self._whole, block, self._event, function)
+            assert value is not None  # see `_text_function`
+            return value
         values, nulls = self._whole.attribute(block.owner, place, block.types[place], block.room)
         return Value(f"{values}[{self._event}]", f"{nulls}[{self._event}] != 0", block.types[place])
 
@@ -338,3 +337,14 @@ class QueryWriter:
 def _unique_writer(window: Sliding) -> type[UniqueWriter]:
     """Return what writes a window that has one event of each key."""
     return UniqueTimeWriter if window.span else UniqueLengthWriter if window.length else UniqueWriter
+
+
+def _batch_writer(window: Kept | None) -> type[BatchWriter]:
+    """Return who writes a window that has results for events later than they come, and tells no keys apart."""
+    if isinstance(window, Batched) and window.chunked:
+        return ChunkWriter
+    if window is None or not window.span:
+        return BatchWriter
+    if window.time is not None:
+        return ExternalBatchWriter
+    return PeriodWriter if isinstance(window, Batched) else DelayWriter

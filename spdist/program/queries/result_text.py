@@ -18,13 +18,14 @@ from spdist.program.queries.limit_text import limit_of
 from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import Read, Sliding
 from spdist.program.tables.member_text import contained
-from spdist.program.text_functions import argument_of
 
 __all__ = ["ResultWriter"]
 
 
-#: From what reads an attribute, a call, the place of the attribute that it names, and what names mean to its value.
-MakeFunction = Callable[[Callable[[int], Value], ast.FunctionCall, int, Scope], Value | None]
+#: From what reads an attribute, a call, the places of the attributes that it names, and what names mean to its value.
+MakeFunction = Callable[
+    [Callable[[int], Value], ast.FunctionCall, Callable[[ast.Variable], int | None], Scope], Value | None
+]
 
 
 class ResultWriter:
@@ -253,13 +254,12 @@ class ResultWriter:
             found = scope.resolve(variable)
             return item(found.attribute) if scope.is_output(found) else event.read(self._read.place(found))
 
+        def place_of(variable: ast.Variable) -> int | None:
+            found = scope.resolve(variable)
+            return self._attribute_of(found.attribute) if scope.is_output(found) else self._read.place(found)
+
         def text_function(call: ast.FunctionCall) -> Value | None:
-            named = argument_of(call)
-            found = None if named is None else scope.resolve(named)
-            if found is None or self.text_function is None:
-                return None
-            place = self._attribute_of(found.attribute) if scope.is_output(found) else self._read.place(found)
-            return None if place is None else self.text_function(event.read, call, place, scope)
+            return None if self.text_function is None else self.text_function(event.read, call, place_of, scope)
 
         def writer() -> TypedWriter:
             def aggregate(call: ast.FunctionCall) -> Value | None:

@@ -72,7 +72,7 @@ def _places(running: Running) -> Iterator[tuple[Any, Any]]:
         kept = [(place, "w") for place in query.kept] + [(place, "p") for place in range(len(types))]
         for place, part in kept:
             name = f"{query.name}_{part}_{place}"
-            if name in arrays and types[place] is Type.STRING:
+            if name in arrays and query.type_at(place) is Type.STRING:
                 # Of nodes that are free, too: what they have is no number of a text that is given out.
                 used = int(arrays[f"{query.name}_free"][1])
                 arrays[name][_free(running, query.name)] = 0

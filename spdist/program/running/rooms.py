@@ -19,9 +19,9 @@ from spdist.program.arrays import TEXTS, Array, filled
 from spdist.program.machine.compiler import Compiled
 from spdist.program.parts import EACH, Most, Program, asked
 from spdist.program.running.columns import values_of
+from spdist.program.running.function_values import FunctionValues
 from spdist.program.running.reserve import Reserve
 from spdist.program.running.texts import TextTable
-from spdist.program.text_functions import FAILED, KNOWN, MISTYPED, UNKNOWN, TextFunction
 
 __all__ = ["Rooms"]
 
@@ -150,10 +150,7 @@ class Rooms:
         self.texts = TextTable(compiled.kernels, program.texts)
         #: Why events could not be taken.
         self.refused = ""
-        self._functions: dict[tuple[str, int], list[TextFunction]] = {}
-        for function in program.text_functions:
-            for origin in function.origins:
-                self._functions.setdefault(origin, []).append(function)
+        self._functions = FunctionValues(program, self, compiled.kernels)
 
     def _first(self, array: Array) -> Any:
         if array.room.isdigit():
@@ -319,53 +316,23 @@ class Rooms:
         """Return values of a program as an Arrow column of its own: the loop writes over them."""
         return self.texts.texts(values, nulls) if type is Type.STRING else values_of(values, nulls, type)
 
-    # Functions of texts.
+    # Functions that are computed before the loop.
 
-    def _make_room_for_texts(self) -> None:
+    def make_room_for_texts(self) -> None:
+        """Let there be a place for each text."""
         if len(self.texts) >= self._rooms[TEXTS]:
             self._grow(TEXTS, len(self.texts) + 1)
 
     def _computed(self, stream: str, count: int) -> bool:
-        """Compute what functions give for the texts of so many events; tells whether the loop can go on with that."""
-        number = list(self.program.inputs).index(stream)
-        for place in self.program.inputs[stream]:
-            for function in self._functions.get((stream, place), ()):
-                name = f"i{number}_{place}"
-                places = numpy.where(self.arrays[f"{name}_n"][:count] != 0, 0, self.arrays[name][:count] + 1)
-                self._compute(function, places)
-                known = self.arrays[f"{function.name}_s"][places]
-                if (stream, place) in function.strict and (known == FAILED).any():
-                    self.refused = f"{function.id}() fails on a text, or on null"
-                    return False
-                if (known == MISTYPED).any():
-                    self.refused = f"{function.id}() gives what is not of its type"
-                    return False
-        return True
-
-    def _compute(self, function: TextFunction, places: Any) -> None:
-        """Compute a function for texts of which nothing is known, given their numbers and one, or 0 for null."""
-        self._make_room_for_texts()
-        known = self.arrays[f"{function.name}_s"]
-        values = self.arrays[f"{function.name}_v"]
-        for place in numpy.unique(places[known[places] == UNKNOWN]).tolist():
-            known[place], value = function.known(self.texts.text(place - 1) if place else None)
-            if known[place] == KNOWN:
-                values[place] = self.texts.number(value) if function.type is Type.STRING else value
+        """Compute what functions give for so many events; tells whether the loop can go on with that."""
+        why = self._functions.fill(stream, count)
+        self.refused = why or self.refused
+        return not why
 
     def forget_computed(self) -> None:
         """Forget what functions give: texts have other numbers."""
-        for function in self.program.text_functions:
-            self.arrays[f"{function.name}_s"][:] = UNKNOWN
-        self.compute_held()
+        self._functions.forget()
 
     def compute_held(self) -> bool:
-        """Compute what functions give for texts that windows hold; tells whether all of them have a value."""
-        whole = True
-        for function in self.program.text_functions:
-            for query, place in function.held:
-                name, count = f"{query}_w_{place}", int(self.arrays[f"{query}_free"][1])
-                texts, nulls = self.arrays[name][:count], self.arrays[f"{name}_n"][:count]
-                places = numpy.where(nulls != 0, 0, texts + 1)
-                self._compute(function, places)
-                whole = whole and not numpy.isin(self.arrays[f"{function.name}_s"][places], (FAILED, MISTYPED)).any()
-        return whole
+        """Compute what functions give for what windows hold; tells whether all of them have a value."""
+        return self._functions.hold()

@@ -348,7 +348,7 @@ def _fill(
     last, rows = first + len(events), [row for _, row in events]
     arrays[f"{prefix}_ts"][first:last] = [timestamp for timestamp, _ in events]
     columns: dict[int, tuple[Any, Any]] = {}
-    for place in query.kept:
+    for place in query.kept_attributes:
         column = pa.array([row[place] for row in rows], ARROW[types[place]])
         values, nulls = running.numbers(column, types[place]), column.is_null().to_numpy(zero_copy_only=False)
         if place in query.known and nulls.any():
@@ -431,7 +431,7 @@ def _events(running: Running, query: QueryText, order: Any) -> list[Arrival]:
     nothing = [None] * len(order)
     types = query.read.types
     columns: list[Iterable[Any]] = [nothing] * len(types)
-    for place in query.kept:
+    for place in query.kept_attributes:
         stored = f"{prefix}_w_{place}"
         if stored in arrays:
             values, nulls = arrays[stored][order], arrays[f"{stored}_n"][order]

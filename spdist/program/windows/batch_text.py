@@ -61,7 +61,7 @@ class BatchWriter:
         self._prefix = query.name
         self._nodes = f"nodes {query.name}"
         self._expires = query.read.puts_out_expired
-        query.kept = sorted({*self._wanted(), *self._window.known, *query.tested})
+        query.kept = query.kept_with({*self._wanted(), *self._window.known, *query.tested}, whole.needed)
         self._declare()
 
     def _wanted(self) -> list[int]:
@@ -147,7 +147,7 @@ class BatchWriter:
 
     def _kept(self, place: int) -> Value:
         """Return the value of an attribute of the event of node ``d``."""
-        type = self._query.read.types[place]
+        type = self._query.type_at(place)
         values, nulls = self._whole.attribute(f"{self._prefix}_w", place, type, self._nodes)
         return Value(f"{values}[d]", f"{nulls}[d] != 0", type)
 

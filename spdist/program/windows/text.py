@@ -40,7 +40,7 @@ class WindowWriter:
         self._prefix = query.name
         self._nodes = f"nodes {query.name}"
         self._timer = TimerWriter(whole.arrays, query, key, query.operator) if query.read.timed else None
-        query.kept = sorted({*self._wanted(), *window.known, *query.tested})
+        query.kept = query.kept_with({*self._wanted(), *window.known, *query.tested}, whole.needed)
 
     def _wanted(self) -> list[int]:
         """Return the attributes that are read of an event behind its entering."""
@@ -183,6 +183,6 @@ class WindowWriter:
 
     def kept_at(self, place: int, node: str) -> Value:
         """Return the value of an attribute of the event of a node."""
-        type = self._query.read.types[place]
+        type = self._query.type_at(place)
         values, nulls = self._whole.attribute(f"{self._prefix}_w", place, type, self._nodes)
         return Value(f"{values}[{node}]", f"{nulls}[{node}] != 0", type)

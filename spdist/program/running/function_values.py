@@ -1,0 +1,249 @@
+"""What functions give that are computed in front of the loop, in the arrays where it looks them up.
+
+Those of one text have a place for each text; others one for each event, and for each that a window holds.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy
+import pyarrow as pa
+
+from spdist.language.types import Type
+from spdist.program.expressions import dtype_of
+from spdist.program.parts import Program
+from spdist.program.running.texts import TextTable
+from spdist.program.text_functions import FAILED, KNOWN, MISTYPED, UNKNOWN, Computed, TextFunction, known
+
+__all__ = ["FunctionValues", "TupleValues"]
+
+#: So many tuples of values are known at most, or as many as a batch has.
+_FEWEST, _MOST = 1 << 10, 1 << 16
+
+
+class _Arrays(Protocol):
+    """Who has the arrays (`spdist.program.running.rooms.Rooms`)."""
+
+    arrays: dict[str, Any]
+    texts: TextTable
+
+    def make_room_for_texts(self) -> None:
+        """Let there be a place for each text."""
+        ...
+
+
+class TupleValues:
+    """The values of a function of several attributes, by the tuple of theirs.
+
+    Parameters
+    ----------
+    function : Computed
+        The function.
+    types : Sequence of Type
+        Of its arguments.
+    texts : TextTable
+        The texts by number.
+    kernels : module
+        `spdist.program.machine.kernels`.
+
+    State
+    -----
+    A table of the tuples seen last, and what is known of each: 65,536, or as many as one batch has. Where there is no
+    place for those of the next one, all are forgotten.
+    """
+
+    def __init__(self, function: Computed, types: Sequence[Type], texts: TextTable, kernels: Any) -> None:
+        self._function = function
+        self._types = types
+        self._texts = texts
+        self._kernels = kernels
+        self._width = len(types) + 1
+        self._begin(_FEWEST)
+
+    def _begin(self, places: int) -> None:
+        """Know nothing, with a place for so many tuples."""
+        self._places = places
+        slots = 1 << (2 * places - 1).bit_length()
+        self._slots = numpy.full(slots, -1, numpy.int64)
+        self._keys = numpy.zeros(places * self._width, numpy.int64)
+        self._meta = numpy.array([0, -1, 0, secrets.randbits(62), slots - 1], numpy.int64)
+        self._none = numpy.zeros(0, numpy.int64)
+        self._word = numpy.zeros(self._width, numpy.int64)
+        self._values = numpy.zeros(places, dtype_of(self._function.type))
+        self._known = numpy.zeros(places, numpy.uint8)
+
+    def forget(self) -> None:
+        """Know nothing any more: texts have other numbers."""
+        self._begin(_FEWEST)
+
+    def of(self, values: Sequence[Any], nulls: Sequence[Any]) -> tuple[Any, Any]:
+        """Return what the function gives for each row of its arguments, and what is known of that: `KNOWN` and so on.
+
+        Parameters
+        ----------
+        values, nulls : Sequence of numpy.ndarray
+            Of each argument, as the program has them; 0 where they are null.
+        """
+        count = len(values[0])
+        if int(self._meta[0]) + count > self._places:
+            self._begin(max(count, min(2 * self._places, _MOST)))
+        words = numpy.zeros((count, self._width), numpy.int64)
+        for place, (given, null) in enumerate(zip(values, nulls, strict=True)):
+            words[:, place] = given.view(numpy.int64)
+            words[:, -1] |= (null != 0).astype(numpy.int64) << place
+        numbers, first = numpy.empty(count, numpy.int64), int(self._meta[0])
+        table = self._slots, self._keys, self._meta, self._none
+        self._kernels.find_all(*table, words.reshape(-1), self._width, self._word, numbers)
+        self._compute(first, int(self._meta[0]))
+        return self._values[numbers], self._known[numbers]
+
+    def _compute(self, first: int, last: int) -> None:
+        """Compute the function for tuples that have come first, by their numbers."""
+        if first == last:
+            return
+        words = self._keys[first * self._width : last * self._width].reshape(-1, self._width)
+        columns = [self._column(words, place, type) for place, type in enumerate(self._types)]
+        compute, type = self._function.compute, self._function.type
+        found = [known(compute, type, row) for row in zip(*columns, strict=True)]
+        self._known[first:last] = [one for one, _ in found]
+        made: Any = [0 if value is None else value for _, value in found]
+        if type is Type.STRING:
+            made = self._texts.numbers(pa.array([value for _, value in found], pa.string()))
+            made[self._known[first:last] != KNOWN] = 0
+        self._values[first:last] = made
+
+    def _column(self, words: Any, place: int, type: Type) -> list[Any]:
+        """Return the values of an argument."""
+        values, nulls = numpy.ascontiguousarray(words[:, place]), words[:, -1] >> place & 1
+        if type is Type.STRING:
+            found: list[Any] = self._texts.texts(values, nulls).to_pylist()
+            return found
+        values = values.view(numpy.float64) if dtype_of(type) == "float64" else values
+        values = values != 0 if type is Type.BOOL else values
+        made: list[Any] = values.tolist()
+        for row in numpy.flatnonzero(nulls).tolist():
+            made[row] = None
+        return made
+
+
+class FunctionValues:
+    """Computes functions in front of the loop.
+
+    Parameters
+    ----------
+    program : Program
+        Its text.
+    rooms : Rooms
+        Who has its arrays.
+    kernels : module
+        `spdist.program.machine.kernels`.
+
+    State
+    -----
+    That of `TupleValues` for each function of several attributes.
+    """
+
+    def __init__(self, program: Program, rooms: _Arrays, kernels: Any) -> None:
+        self._program = program
+        self._rooms = rooms
+        self._of_texts: dict[tuple[str, int], list[TextFunction]] = {}
+        for function in program.text_functions:
+            for origin in function.origins:
+                self._of_texts.setdefault(origin, []).append(function)
+        self._of_events = {
+            one.name: TupleValues(one.function, one.types, rooms.texts, kernels) for one in program.computed
+        }
+        self._of_held = {
+            (query.name, one.place): TupleValues(
+                one, [query.read.types[place] for place in one.arguments], rooms.texts, kernels
+            )
+            for query in program.queries
+            for one in query.computed.values()
+            if f"{query.name}_w_{one.place}" in rooms.arrays
+        }
+
+    def fill(self, stream: str, count: int) -> str:
+        """Compute what so many events of a source need; returns why the loop cannot go on with that, or nothing."""
+        number = list(self._program.inputs).index(stream)
+        arrays = self._rooms.arrays
+        for one in self._program.computed:
+            if one.stream == stream:
+                names = [f"i{number}_{place}" for place in one.arguments]
+                states = self._written(self._of_events[one.name], names, one.name, count)
+                if why := _refused(one.function.call.id, states, one.strict):
+                    return why
+        for place in self._program.inputs[stream]:
+            for function in self._of_texts.get((stream, place), ()):
+                name = f"i{number}_{place}"
+                places = numpy.where(arrays[f"{name}_n"][:count] != 0, 0, arrays[name][:count] + 1)
+                self._compute(function, places)
+                states = self._rooms.arrays[f"{function.name}_s"][places]
+                if why := _refused(function.id, states, (stream, place) in function.strict):
+                    return why
+        return ""
+
+    def _written(self, function: TupleValues, given: Sequence[str], name: str, count: int) -> Any:
+        """Compute a function for so many events, or nodes; returns what is known of each."""
+        arrays = self._rooms.arrays
+        nulls = [arrays[f"{one}_n"][:count] for one in given]
+        values, states = function.of([arrays[one][:count] for one in given], nulls)
+        arrays[name][:count] = values
+        arrays[f"{name}_n"][:count] = numpy.where(states == KNOWN, 0, states)
+        return states
+
+    def _compute(self, function: TextFunction, places: Any) -> None:
+        """Compute a function for texts of which nothing is known, given their numbers and one, or 0 for null."""
+        self._rooms.make_room_for_texts()
+        states = self._rooms.arrays[f"{function.name}_s"]
+        values = self._rooms.arrays[f"{function.name}_v"]
+        texts = self._rooms.texts
+        for place in numpy.unique(places[states[places] == UNKNOWN]).tolist():
+            states[place], value = function.known(texts.text(place - 1) if place else None)
+            if states[place] == KNOWN:
+                values[place] = texts.number(value) if function.type is Type.STRING else value
+
+    def forget(self) -> None:
+        """Forget what functions give: texts have other numbers. What windows hold has got them."""
+        for function in self._program.text_functions:
+            self._rooms.arrays[f"{function.name}_s"][:] = UNKNOWN
+        for one in (*self._of_events.values(), *self._of_held.values()):
+            one.forget()
+        self._hold_texts()
+
+    def hold(self) -> bool:
+        """Compute what functions give for what windows hold; tells whether all of them have a value."""
+        whole = self._hold_texts()
+        for query in self._program.queries:
+            for one in query.computed.values():
+                name = f"{query.name}_w_{one.place}"
+                if name in self._rooms.arrays:
+                    names = [f"{query.name}_w_{place}" for place in one.arguments]
+                    count = int(self._rooms.arrays[f"{query.name}_free"][1])
+                    states = self._written(self._of_held[query.name, one.place], names, name, count)
+                    whole = whole and not numpy.isin(states, (FAILED, MISTYPED)).any()
+        return whole
+
+    def _hold_texts(self) -> bool:
+        """Compute functions for the texts that windows hold; tells whether all of them have a value."""
+        whole = True
+        for function in self._program.text_functions:
+            for query, place in function.held:
+                name, count = f"{query}_w_{place}", int(self._rooms.arrays[f"{query}_free"][1])
+                texts, nulls = self._rooms.arrays[name][:count], self._rooms.arrays[f"{name}_n"][:count]
+                places = numpy.where(nulls != 0, 0, texts + 1)
+                self._compute(function, places)
+                states = self._rooms.arrays[f"{function.name}_s"][places]
+                whole = whole and not numpy.isin(states, (FAILED, MISTYPED)).any()
+        return whole
+
+
+def _refused(id: str, states: Any, strict: bool) -> str:
+    """Return why the loop cannot go on with values of which this is known; nothing where it can."""
+    if strict and (states == FAILED).any():
+        return f"{id}() fails on a text, or on null"
+    if (states == MISTYPED).any():
+        return f"{id}() gives what is not of its type"
+    return ""
