@@ -19,6 +19,8 @@ from typing import Any
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.functions.forms import Code
+from spdist.java.numbers import text_of
+from spdist.java.objects import box_float
 from spdist.language import ast
 from spdist.language.checking.expressions import type_of
 from spdist.language.checking.scope import Scope
@@ -29,6 +31,7 @@ from spdist.operators.expressions.expression import ExpressionWriter
 from spdist.operators.expressions.readers import RowReader
 from spdist.operators.selection.selector import is_aggregator
 from spdist.program.expressions import NotTyped, fits
+from spdist.program.windows.shape import JOINED
 
 __all__ = ["FAILED", "KNOWN", "MISTYPED", "NULL", "UNKNOWN"]
 __all__ += ["Computed", "ComputedAttribute", "TextFunction", "arguments_of", "computed", "known", "text_function"]
@@ -60,6 +63,17 @@ class _ArgumentWriter(ExpressionWriter):
     def clock(self) -> str:
         """Refuse what differs from time to time."""
         raise NotTyped("the clock in a function that is computed before")
+
+    def write(self, expression: ast.Expression) -> Code:
+        """Return the code of an expression, also of the text of a window's keys (`spdist.operators.unique.keys`)."""
+        if not isinstance(expression, ast.FunctionCall) or expression.id != JOINED:
+            return super().write(expression)
+        keys = [super(_ArgumentWriter, self).write(one) for one in expression.args]
+        alone = len(keys) == 1 and keys[0].type is Type.FLOAT
+        texts = [f"box({keys[0].text})"] if alone else [one.text for one in keys]
+        self.bindings.require("box", box_float)
+        self.bindings.require("text_of", text_of)
+        return Code(f"''.join(map(text_of, ({', '.join(texts)},)))", Type.STRING, nullable=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +210,7 @@ def computed(call: ast.FunctionCall, scope: Scope, places: Mapping[ast.Variable,
     reader.places = places
     try:
         code = _ArgumentWriter(reader, frame, bindings).write(call)
-        type = type_of(call, scope, functions)
+        type = Type.STRING if call.id == JOINED else type_of(call, scope, functions)
     except SiddhiAppError:  # it calls a function that the app defines
         raise NotTyped(f"the function {call.id}()", call.span) from None
     except NotTyped as found:

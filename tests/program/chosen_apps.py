@@ -30,6 +30,7 @@ __all__ = [
     "TICKING",
     "TRUTHS",
     "UNIQUE",
+    "UNIQUE_JOINED",
     "UNIQUE_MORE",
 ]
 
@@ -395,5 +396,17 @@ end;
 partition with (str:lower(coalesce(sym, 'x')) of S) begin
 from S[str:equalsIgnoreCase(coalesce(sym, 'x'), kind) or ok]#window.delay(40) select sym, str:concat(kind, ok) as c
 insert into Out8;
+end;
+"""
+#: Unique windows whose key is a text made of several keys, or of a real.
+UNIQUE_JOINED = f"""{STREAM}
+from S#window.unique:ever(sym, kind) select sym, kind, sum(volume) as v group by kind insert all events into Out1;
+from S[ok]#window.unique:first(volume % 2, rate, ok) select volume, rate, count() as n insert into Out2;
+from S#window.unique:ever(price, rate + 0.5f) select price, rate insert expired events into Out3;
+from S#window.unique:firstLengthBatch(price, 3) select price, sym insert all events into Out4;
+from S#window.unique:firstTimeBatch(rate, 500, 7) select rate, sum(volume) as v group by sym insert into Out5;
+partition with (kind of S) begin
+from S#window.unique:ever(sym, total % 3L, 'x') select sym, total, count() as n insert all events into Out6;
+from S#window.unique:firstLengthBatch(price * 2.0, 4) select price, sym insert into Out7;
 end;
 """

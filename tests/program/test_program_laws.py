@@ -41,6 +41,7 @@ from tests.program.chosen_apps import (
     TICKING,
     TRUTHS,
     UNIQUE,
+    UNIQUE_JOINED,
     UNIQUE_MORE,
 )
 from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events
@@ -49,7 +50,7 @@ from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 _SUBJECTS = [ARRANGED, BATCHES, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING, UNIQUE, UNIQUE_MORE]
-_SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES, TRUTHS, LATE]
+_SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES, TRUTHS, LATE, UNIQUE_JOINED]
 #: In these some attribute is never null.
 _WHOLE = (SORTED, EXTERNAL, BEHIND_KNOWN, TRUTHS)
 #: A stream, and what is put out to it as one chunk.

@@ -16,6 +16,7 @@ from spdist.program.expressions import NotTyped, dtype_of
 
 __all__ = [
     "FAR",
+    "JOINED",
     "Batched",
     "Kept",
     "Sessions",
@@ -28,6 +29,8 @@ __all__ = [
 ]
 
 _WHOLE = (Type.INT, Type.LONG)
+#: What joins the texts of keys to one.
+JOINED = "texts of keys"
 #: Times from here on, and as far before 1970, are left to operators, which calculate without bounds.
 FAR = 1 << 62
 
@@ -208,7 +211,7 @@ def _unique(window: ast.FunctionCall, schema: Schema, scope: Scope) -> Kept:
     time = schema.index(more[0].name) if more and isinstance(more[0], ast.Variable) else None
     found: Kept | None = None
     match window.name, constants:
-        case "ever" | "first", ():
+        case "ever" | "first", _:
             found = Sliding()
         case "length", (int(length),) if length > 0:
             found = Sliding(length=length)
@@ -224,13 +227,15 @@ def _unique(window: ast.FunctionCall, schema: Schema, scope: Scope) -> Kept:
             found = Batched(span=span, start=_start(start), time=time)
     if found is None:
         raise NotTyped(f"the window {window.id}", window.span)
-    named = {node.name for node in key.walk() if isinstance(node, ast.Variable)}
-    places = tuple(sorted(place for name in named if (place := schema.index(name)) is not None))
     type, first = type_of(key, scope, catalog(False)), window.name.startswith("first")
     dtype_of(type, window.span)
     as_text = first or not isinstance(found, Batched) or time is not None
-    if first and isinstance(found, Batched) and type in (Type.FLOAT, Type.DOUBLE):
-        raise NotTyped(f"the window {window.id} by a real", window.span)
+    several = isinstance(found, Sliding) and not (found.length or found.span) and bool(more)
+    if several or (first and isinstance(found, Batched) and type in (Type.FLOAT, Type.DOUBLE)):
+        # Several are one text, and a real is looked for in a table by its text.
+        key, type = ast.FunctionCall(JOINED, window.args if several else (key,), span=window.span), Type.STRING
+    named = {node.name for node in key.walk() if isinstance(node, ast.Variable)}
+    places = tuple(sorted(place for name in named if (place := schema.index(name)) is not None))
     return replace(found, unique=Unique(key, type, places, first, as_text))
 
 

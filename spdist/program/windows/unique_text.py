@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from spdist.language import ast
 from spdist.language.types import Type
-from spdist.program.expressions import FLAG, NUMBER, TypedWriter, Value
+from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.hash_text import hashed, hashed_text
 from spdist.program.key_text import finds, key_word
 from spdist.program.parts import Event, QueryText, Whole, indent
@@ -18,6 +19,7 @@ from spdist.program.shape import Unique
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.external_text import ExternalBatchWriter
 from spdist.program.windows.period_text import PeriodWriter
+from spdist.program.windows.shape import JOINED
 from spdist.program.windows.text import WindowWriter
 
 __all__ = [
@@ -67,7 +69,11 @@ class _Keys:
 
     def finds(self, writer: TypedWriter) -> tuple[list[str], Value]:
         """Return what finds the number of the key of the event that comes, and that key."""
-        value = writer.kept(writer.write(self._unique.key))
+        try:
+            value = writer.kept(writer.write(self._unique.key))
+        except NotTyped as why:
+            joined = isinstance(self._unique.key, ast.FunctionCall) and self._unique.key.id == JOINED
+            raise NotTyped("unique keys that are no attributes of a source", why.span) if joined else why from None
         null = value.null
         words = [f"0 if {null} else {key_word(value)}" if null else key_word(value)]
         # As texts null and the text that is written for it are one key, and texts have numbers.
