@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from operator import attrgetter
+from types import NoneType
 from typing import Any, Protocol
 
 import numpy
 import pyarrow as pa
 
 from spdist.language.types import Type
+from spdist.mapping.read_rows import ARROW, PYTHON
 from spdist.program.expressions import dtype_of
 from spdist.program.parts import Program
 from spdist.program.running.texts import TextTable
-from spdist.program.text_functions import FAILED, KNOWN, MISTYPED, UNKNOWN, Computed, TextFunction, known
+from spdist.program.text_functions import FAILED, KNOWN, MISTYPED, NULL, UNKNOWN, Computed, TextFunction, known
 
 __all__ = ["FunctionValues", "TupleValues"]
 
 #: So many tuples of values are known at most, or as many as a batch has.
 _FEWEST, _MOST = 1 << 10, 1 << 16
+_class = attrgetter("__class__")
 
 
 class _Arrays(Protocol):
@@ -107,13 +111,24 @@ class TupleValues:
         words = self._keys[first * self._width : last * self._width].reshape(-1, self._width)
         columns = [self._column(words, place, type) for place, type in enumerate(self._types)]
         compute, type = self._function.compute, self._function.type
-        found = [known(compute, type, row) for row in zip(*columns, strict=True)]
-        self._known[first:last] = [one for one, _ in found]
-        made: Any = [0 if value is None else value for _, value in found]
+        states: Any = KNOWN
+        try:
+            found = list(map(compute, *columns))
+            if set(map(_class, found)) - {PYTHON[type], NoneType}:
+                raise TypeError(f"a value is no {type}")
+            column = pa.array(found, ARROW[type])
+        except Exception:  # one of them fails, or gives what is not of its type
+            told = [known(compute, type, row) for row in zip(*columns, strict=True)]
+            states = numpy.array([state for state, _ in told], numpy.uint8)
+            column = pa.array([value for _, value in told], ARROW[type])
+        nulls = column.is_null().to_numpy(zero_copy_only=False)
+        self._known[first:last] = numpy.where(nulls & (states == KNOWN), NULL, states)
         if type is Type.STRING:
-            made = self._texts.numbers(pa.array([value for _, value in found], pa.string()))
-            made[self._known[first:last] != KNOWN] = 0
-        self._values[first:last] = made
+            self._values[first:last] = self._texts.numbers(column)
+            self._values[first:last][nulls] = 0
+        else:
+            filled = column.fill_null(False if type is Type.BOOL else 0) if column.null_count else column
+            self._values[first:last] = filled.to_numpy(zero_copy_only=False)
 
     def _column(self, words: Any, place: int, type: Type) -> list[Any]:
         """Return the values of an argument."""
