@@ -293,6 +293,11 @@ class Program:
         return self.shape.is_mixed or bool(self.arrays.asking)
 
     @property
+    def expanded(self) -> list[Read]:
+        """The queries that read what stream functions make of the events of a source."""
+        return [query for query in self.shape.queries if isinstance(query, Read) and query.expansion is not None]
+
+    @property
     def parts(self) -> list[QueryText]:
         """All queries, each with the sides of its join behind it."""
         return [part for query in self.queries for part in (query, *query.sides)]

@@ -10,6 +10,7 @@ from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Reference
 from spdist.language.types import Schema, Type
 from spdist.operators.selection.aggregates import aggregates_in
+from spdist.program.expansion import Expansion, expansion_of
 from spdist.program.expressions import NotTyped
 from spdist.program.functions import CLOCKS
 from spdist.program.windows.shape import (
@@ -54,6 +55,8 @@ class Read:
         and when it leaves.
     released : LoopWindow, optional
         The named window whose events it reads, those that leave it, too.
+    expansion : Expansion, optional
+        What stream functions make of an event of the stream, in front of the other conditions.
     """
 
     number: int
@@ -65,6 +68,12 @@ class Read:
     events: str
     behind: tuple[ast.Expression, ...] = ()
     released: LoopWindow | None = None
+    expansion: Expansion | None = None
+
+    @property
+    def expanded(self) -> str:
+        """The prefix of the arrays of the events that stream functions make."""
+        return f"x{self.number}"
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -192,15 +201,31 @@ class LoopWindow(Read):
         return self.events == "current" or (self.events == "all" and plain and not slides)
 
 
-def read(checked: CheckedQuery, given: ast.SingleInput, number: int, windows: Mapping[str, LoopWindow]) -> Read:
-    """Return a query over a stream, or over one of these named windows; raises NotTyped."""
+def read(
+    checked: CheckedQuery,
+    given: ast.SingleInput,
+    number: int,
+    windows: Mapping[str, LoopWindow],
+    width: int | None,
+) -> Read:
+    """Return a query over a stream, or over one of these named windows; raises NotTyped.
+
+    Parameters
+    ----------
+    checked, given, number
+        The query, its input and its place in the app.
+    windows : mapping of str to LoopWindow
+        The named windows that have a typed form.
+    width : int, optional
+        How many attributes the stream has; None for an inner one and for a named window.
+    """
     source = checked.scope.sources[0]
     released = windows.get(source.stream_id) if source.kind == "window" else None
     if source.kind != "stream" and (released is None or given.window is not None):
         raise NotTyped("what is not read from a stream", given.span)
     stream = source.stream_id if released is None else released.checked.target
     window = window_of(given, source.schema, checked.scope)
-    filters = filters_of(given.before if window is not None else (*given.before, *given.after), given.span)
+    expansion, filters = _expanded(checked, given, width, window)
     events = events_of(checked)
     if events == "all" and window is None and released is None:  # none leaves
         events = "current"
@@ -211,8 +236,21 @@ def read(checked: CheckedQuery, given: ast.SingleInput, number: int, windows: Ma
         raise NotTyped(f"'insert {events} events' without a window", checked.query.span)
     if events == "expired" and released is not None and shows_snapshots(checked):
         raise NotTyped("a snapshot of what leaves a named window", given.span)
-    made = Read(number, checked, stream, source.schema, filters, window, events, released=released)
+    made = Read(number, checked, stream, source.schema, filters, window, events, released=released, expansion=expansion)
     return made if window is None or not given.after else replace(made, behind=_behind(made, window, given))
+
+
+def _expanded(
+    checked: CheckedQuery, given: ast.SingleInput, width: int | None, window: Kept | None
+) -> tuple[Expansion | None, tuple[ast.Expression, ...]]:
+    """Return what stream functions make of an event, and the conditions in front of the window; raises NotTyped."""
+    handlers = given.before if window is not None else (*given.before, *given.after)
+    if all(isinstance(one, ast.Filter) for one in handlers):
+        return None, filters_of(handlers, given.span)
+    expansion, filters = expansion_of(handlers, checked.scope, width or 0)
+    if width is None or (window is not None and any(place >= width for place in window.known)):
+        raise NotTyped("a stream function here", given.span)
+    return expansion, filters
 
 
 def _behind(made: Read, window: Kept, given: ast.SingleInput) -> tuple[ast.Expression, ...]:

@@ -225,9 +225,9 @@ def element_of(
     """
     if isinstance(element, CheckedQuery):
         _has_stores(element, stores, element.query.span)
-        return _query(element, count, stores)
+        return _query(element, count, schemas, stores)
     _has_stores(element, stores, element.partition.span)
-    reads = tuple(_query(query, count + place, stores) for place, query in enumerate(element.queries))
+    reads = tuple(_query(query, count + place, {}, stores) for place, query in enumerate(element.queries))
     return _keyed(element, keyed, reads, schemas)
 
 
@@ -270,7 +270,7 @@ def _no_stores(checked: CheckedApp) -> None:
         raise NotTyped("a fault stream")
 
 
-def _query(checked: CheckedQuery, number: int, stores: LoopStores) -> Query:
+def _query(checked: CheckedQuery, number: int, schemas: Mapping[str, Schema], stores: LoopStores) -> Query:
     query, given = checked.query, checked.query.input
     if isinstance(given, ast.PatternInput):
         if any(source.stream_id in stores.windows for source in checked.scope.sources):
@@ -284,7 +284,8 @@ def _query(checked: CheckedQuery, number: int, stores: LoopStores) -> Query:
         return joined(checked, given, number, stores.tables, stores.windows)
     assert isinstance(given, ast.SingleInput)
     _selects(checked)
-    return read(checked, given, number, stores.windows)
+    schema = schemas.get(checked.scope.sources[0].stream_id)
+    return read(checked, given, number, stores.windows, None if schema is None else len(schema))
 
 
 def _selects(checked: CheckedQuery) -> None:

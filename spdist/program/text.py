@@ -17,6 +17,7 @@ from spdist.program.aggregations.bucket_text import AddWriter
 from spdist.program.arrays import Arrays
 from spdist.program.call_text import CallWriter, begun, declares_shared, fired_in_turn
 from spdist.program.called import Called, Site
+from spdist.program.expansion import Expansion
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value, dtype_of
 from spdist.program.function_arrays import FunctionArrays
 from spdist.program.joins.shape import Joined
@@ -124,7 +125,7 @@ class Writer:
         self._outputs = OutputWriter(shape, put_out, computed, self._timed)
         self._most: dict[str, Most] = {}
         self._queries: dict[int, QueryText] = {}
-        self.functions = FunctionArrays(shape, self.arrays, self._source_attribute)
+        self.functions = FunctionArrays(shape, self.arrays, self.reads_source)
         self._known_functions = functions
         self._known = {stream: set(places) for stream, places in shape.known.items()}
 
@@ -231,7 +232,7 @@ class Writer:
         name = self.arrays.declare(f"{owner}_{place}", dtype_of(type), room)
         return name, self.arrays.declare(f"{name}_n", FLAG, room)
 
-    def _source_attribute(self, stream: str, place: int) -> None:
+    def reads_source(self, stream: str, place: int) -> None:
         """Take note that an attribute of a source is read."""
         number = self._shape.sources.index(stream)
         self.attribute(f"i{number}", place, self._shape.schemas[stream].types[place], f"input {number}")
@@ -313,6 +314,8 @@ class Writer:
         if isinstance(read, LoopWindow) and read.index:
             made = named_text(read)
         query = self._queries.setdefault(read.number, made)
+        if isinstance(read, Read) and read.expansion is not None:
+            return _expanded(self, query, read.expansion, block)
         if isinstance(read, Joined):
             return _query_writer(self, query, block, key).lines()
         _count(self, query, block)
@@ -370,6 +373,26 @@ def _new_key(whole: Writer, keyed: Keyed, key: str) -> list[str]:
     return [
         line for query in queries for line in (*begins_ticking(whole, query, key), *begins_waiting(whole, query, key))
     ]
+
+
+def _expanded(whole: Writer, query: QueryText, expansion: Expansion, block: Block) -> list[str]:
+    """Return the block of a query over what stream functions make of the events of a source."""
+    read = query.read
+    assert isinstance(read, Read)
+    if None in block.origins or block.source:
+        raise NotTyped("a stream function of what is not a source's", expansion.handlers[-1].span)
+    owner, begin, end = read.expanded, whole.name(), whole.name()
+    room = f"expanded {owner}"
+    for name, one in (("begin", block.room), ("end", block.room), ("source", room), ("ts", room)):
+        whole.arrays.declare(f"{owner}_{name}", NUMBER, one)
+    origins = (*block.origins, *[None] * (len(read.types) - expansion.width))
+    made = Block(block.stream, owner, read.types, begin, end, f"{owner}_source", origins, room, block.most)
+    _count(whole, query, made)
+    lines = _query_writer(whole, query, made, "").lines()
+    copied = {place for prefix, place in whole.needs if prefix == owner and place < expansion.width}
+    for place in copied.union(expansion.arguments):
+        whole.reads_source(block.stream, place)
+    return [f"{begin} = {owner}_begin[{block.begin}]", f"{end} = {owner}_end[{block.end} - 1]", *lines]
 
 
 def _count(whole: Writer, query: QueryText, block: Block) -> None:

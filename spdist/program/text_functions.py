@@ -34,7 +34,8 @@ from spdist.program.expressions import NotTyped, fits
 from spdist.program.windows.shape import JOINED
 
 __all__ = ["FAILED", "KNOWN", "MISTYPED", "NULL", "UNKNOWN"]
-__all__ += ["Computed", "ComputedAttribute", "TextFunction", "arguments_of", "computed", "known", "text_function"]
+__all__ += ["Computed", "ComputedAttribute", "TextFunction"]
+__all__ += ["argument_writer", "arguments_of", "computed", "known", "text_function"]
 
 #: What is known of a text: nothing yet; that it has a value, or null; that the function fails on it, or
 #: gives what is not of its type.
@@ -44,13 +45,13 @@ _PLAIN = (ast.Variable, ast.Literal, ast.TimeLiteral, ast.FunctionCall, ast.Bina
 
 
 class _ArgumentReader(RowReader):
-    """Reads attributes as arguments; `places` has the place of each variable, which is in the argument's name."""
+    """Reads attributes as arguments, for which `argument` has the source."""
 
-    places: Mapping[ast.Variable, int]
+    argument: Callable[[ast.Variable], str]
 
     def variable(self, variable: ast.Variable) -> Code:
         """Return the code of an attribute."""
-        return Code(f"a{self.places[variable]}", self.scope.resolve(variable).type, atom=True)
+        return Code(self.argument(variable), self.scope.resolve(variable).type, atom=True)
 
     def timestamp(self) -> str:
         """Refuse what differs from event to event."""
@@ -206,10 +207,9 @@ def computed(call: ast.FunctionCall, scope: Scope, places: Mapping[ast.Variable,
         The function's own.
     """
     functions, frame, bindings = catalog(False), Frame(), Bindings()
-    reader = _ArgumentReader(scope, functions, frame)
-    reader.places = places
+    writer = argument_writer(scope, lambda variable: f"a{places[variable]}", frame, bindings)
     try:
-        code = _ArgumentWriter(reader, frame, bindings).write(call)
+        code = writer.write(call)
         type = Type.STRING if call.id == JOINED else type_of(call, scope, functions)
     except SiddhiAppError:  # it calls a function that the app defines
         raise NotTyped(f"the function {call.id}()", call.span) from None
@@ -222,6 +222,25 @@ def computed(call: ast.FunctionCall, scope: Scope, places: Mapping[ast.Variable,
     body = [f"def compute({named}):", *indent([*frame.assignments(), f"return {code.text}"])]
     compute = build(f"{call.id} of attributes", body, bindings.names)["compute"]
     return Computed(call, arguments, compute, type, place)
+
+
+def argument_writer(
+    scope: Scope, argument: Callable[[ast.Variable], str], frame: Frame, bindings: Bindings
+) -> ExpressionWriter:
+    """Return a writer of what is computed in front of the loop.
+
+    Parameters
+    ----------
+    scope : Scope
+        What names mean.
+    argument : callable
+        From an attribute to source of its value.
+    frame, bindings
+        As for `ExpressionWriter`.
+    """
+    reader = _ArgumentReader(scope, catalog(False), frame)
+    reader.argument = argument
+    return _ArgumentWriter(reader, frame, bindings)
 
 
 def text_function(name: str, made: Computed) -> TextFunction:

@@ -10,6 +10,7 @@ __all__ = [
     "BEHIND",
     "BEHIND_KNOWN",
     "CHUNKS",
+    "EXPANDED",
     "EXTERNAL",
     "HAVING",
     "JOINS",
@@ -409,4 +410,20 @@ partition with (kind of S) begin
 from S#window.unique:ever(sym, total % 3L, 'x') select sym, total, count() as n insert all events into Out6;
 from S#window.unique:firstLengthBatch(price * 2.0, 4) select price, sym insert into Out7;
 end;
+"""
+#: Stream functions: an event becomes none, one, or several, in windows, groups, and in front of other queries.
+EXPANDED = f"""{STREAM}
+from S[not (sym is null)]#str:tokenize(sym, ' ')[token != 'b'] select token, kind, price order by token limit 2
+insert into Out1;
+from S#test:times(volume, sym)#window.length(3) select copy, sum(times) as t, count() as n group by copy
+insert all events into Out2;
+from S[ok]#test:times(volume % 3, str:concat(kind, sym))[even]#pol2Cart(coalesce(price, 1.0), 2.0, 0.5)
+select copy, x, y, z, total group by copy, even insert into Mid;
+from Mid[x > 0.0]#window.timeBatch(40) select copy, max(y) as y, sum(total) as t group by copy insert all events
+into Out3;
+from S#test:times(3, kind)#window.batch() select copy, count() as n, str:concat(sym, kind) as c having n > 1L
+insert all events into Out4;
+from S#test:times(volume, kind)#window.lengthBatch(4)[even] select times, even, volume insert expired events into Out5;
+from S#pol2Cart(coalesce(price, 0.0), 1.0) select * output last every 2 events insert into Out6;
+from S#test:times(volume, sym)#window.time(60) select distinctCount(copy) as d, min(times) as m insert into Out7;
 """

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from spdist.extension import stream_function
+from spdist.language.types import Schema, Type
 from tests.program.drawn_patterns import drawn_pattern
 
 STREAM = "define stream S (sym string, kind string, price double, rate float, volume int, total long, ok bool);"
@@ -38,6 +40,18 @@ _JOINED = (
     "convert(price, 'string')",
 )
 _AGGREGATORS = ("sum", "avg", "min", "max", "stdDev", "minForever", "maxForever")
+#: Stream functions that never fail: an event becomes none, one, or several.
+_EXPANDED = ("#pol2Cart(coalesce(price, 1.0), 2.0)", "#test:times(volume, sym)", "#test:times(1, kind)[times is null]")
+
+
+def _three(_schema: Schema, _types: Any, _expressions: Any) -> Schema:
+    return Schema.of([("copy", Type.STRING), ("times", Type.INT), ("even", Type.BOOL)])
+
+
+@stream_function("test:times", _three)
+def times(number: int | None, text: str | None) -> list[tuple[str | None, int | None, bool]]:
+    """Give a text several times."""
+    return [(text, one or None, one % 2 == 0) for one in range((number or 0) % 4)]
 
 
 def drawn_app(random: Random) -> str:
@@ -93,6 +107,8 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
     # Functions that are computed before the loop are those of a source's attributes.
     joins = stream == "S" and random.random() < 0.3
     filter = f"[{_met(random, joins)}]" if random.random() < 0.5 else ""
+    if stream == "S" and not keyed and not shaped and random.random() < 0.2:
+        filter += random.choice(_EXPANDED) + random.choice(("", f"[{drawn_condition(random)}]"))
     window = _window(random)
     events = random.choice(("", "", "all events ", "expired events ")[: 4 if window else 3])
     if shaped and random.random() < 0.5:

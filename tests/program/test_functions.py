@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spdist.extension import function, signature
-from spdist.language.types import Type
+from spdist.extension import function, signature, stream_function
+from spdist.language.types import Schema, Type
 from spdist.program.machine.compiler import interpreted
 from spdist.program.obstacle import compiled_or_why_not
 from spdist.program.running import forgetting, function_values
@@ -343,3 +343,56 @@ def test_a_window_that_holds_a_text_that_a_function_fails_on_stays_with_its_oper
     app.chunk([(START_MS, (1, 2, 0.0, 0.0, None, None, None, None))], START_MS)
     with pytest.raises(ValueError, match="a text that a window holds"):
         app.begin()
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("from S#log('told') select s insert into Out;", "the stream function log"),
+        (
+            "partition with (a of S) begin from S#str:tokenize(s, ' ') select token insert into Out; end;",
+            "stream function",
+        ),
+        (
+            "from S#window.length(1) select s insert into M; from M#str:tokenize(s, ' ') select token insert into Out;",
+            "is",
+        ),
+        (
+            "define stream T (p double); from T#pol2Cart(p, p)#window.sort(2, y) select y insert into Out;",
+            "function here",
+        ),
+        ("from S#map:tokenize(map:create(s, a)) select key insert into Out;", "an attribute of type object"),
+        ("from S#test:typo(str:concat(s, currentTimeMillis())) select s insert into Out;", "the clock in a function"),
+    ],
+)
+def test_stream_functions_without_a_form_are_named(query: str, named: str) -> None:
+    told = compiled_or_why_not(checked_app(STREAM + query))
+    assert not told.startswith("yes")
+    assert named in told
+
+
+def test_operators_go_on_where_a_stream_function_fails(caplog: pytest.LogCaptureFixture) -> None:
+    text = f"{STREAM}from S[not e]#str:tokenize(s, ' ')#window.length(3) select token, count() as n insert into Out;"
+    apps = [started(text, False), started(text, True)]
+    for place, (one, left_out) in enumerate((("a b", False), (None, True), ("", False), (None, False), ("c", False))):
+        for app in apps:
+            app.chunk([(START_MS + place, (1, 2, 0.0, 0.0, left_out, None, one, None))], START_MS + place)
+        assert apps[1].app.programmed is not None
+        assert apps[1].app.programmed.active == (place < 3)
+    assert apps[0].chunks == apps[1].chunks
+    assert apps[0].app._home.failures.count == apps[1].app._home.failures.count == 1
+    assert "not used any more: a stream function fails" in caplog.text
+
+
+@stream_function("test:typo", lambda schema, types, expressions: Schema.of([("wrong", Type.INT)]))
+def typo(text: str | None) -> list[tuple[str | None]]:
+    return [(text,)]
+
+
+def test_operators_go_on_where_what_is_appended_is_not_of_its_type() -> None:
+    text = f"{STREAM}from S#test:typo(s) select wrong insert into Out;"
+    apps = [started(text, False), started(text, True)]
+    for app in apps:
+        app.chunk([(START_MS, (1, 2, 0.0, 0.0, False, None, "a", None))], START_MS)
+    assert apps[0].chunks == apps[1].chunks == [("Out", [(START_MS, ("a",))])]
+    assert apps[1].app.programmed is not None and not apps[1].app.programmed.active

@@ -29,6 +29,7 @@ from tests.program.chosen_apps import (
     BEHIND,
     BEHIND_KNOWN,
     CHUNKS,
+    EXPANDED,
     EXTERNAL,
     HAVING,
     LATE,
@@ -50,7 +51,7 @@ from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 _SUBJECTS = [ARRANGED, BATCHES, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING, UNIQUE, UNIQUE_MORE]
-_SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES, TRUTHS, LATE, UNIQUE_JOINED]
+_SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES, TRUTHS, LATE, UNIQUE_JOINED, EXPANDED]
 #: In these some attribute is never null.
 _WHOLE = (SORTED, EXTERNAL, BEHIND_KNOWN, TRUTHS)
 #: A stream, and what is put out to it as one chunk.

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from spdist.language.types import Type
 from spdist.mapping.read_rows import ARROW, PYTHON
-from spdist.program.expressions import dtype_of
+from spdist.program.expressions import REAL, dtype_of
 from spdist.program.parts import Program
 from spdist.program.running.texts import TextTable
 from spdist.program.text_functions import FAILED, KNOWN, MISTYPED, NULL, UNKNOWN, Computed, TextFunction, known
 
-__all__ = ["FunctionValues", "TupleValues"]
+__all__ = ["FunctionValues", "TupleValues", "python_values"]
 
 #: So many tuples of values are known at most, or as many as a batch has.
 _FEWEST, _MOST = 1 << 10, 1 << 16
@@ -132,16 +132,20 @@ class TupleValues:
 
     def _column(self, words: Any, place: int, type: Type) -> list[Any]:
         """Return the values of an argument."""
-        values, nulls = numpy.ascontiguousarray(words[:, place]), words[:, -1] >> place & 1
-        if type is Type.STRING:
-            found: list[Any] = self._texts.texts(values, nulls).to_pylist()
-            return found
-        values = values.view(numpy.float64) if dtype_of(type) == "float64" else values
-        values = values != 0 if type is Type.BOOL else values
-        made: list[Any] = values.tolist()
-        for row in numpy.flatnonzero(nulls).tolist():
-            made[row] = None
-        return made
+        values = numpy.ascontiguousarray(words[:, place])
+        values = values.view(numpy.float64) if dtype_of(type) == REAL else values
+        return python_values(values, words[:, -1] >> place & 1, type, self._texts)
+
+
+def python_values(values: Any, nulls: Any, type: Type, texts: TextTable) -> list[Any]:
+    """Return values of a program as Python has them; None where `nulls` is not 0."""
+    if type is Type.STRING:
+        found: list[Any] = texts.texts(values, nulls).to_pylist()
+        return found
+    made: list[Any] = (values != 0 if type is Type.BOOL else values).tolist()
+    for row in numpy.flatnonzero(nulls).tolist():
+        made[row] = None
+    return made
 
 
 class FunctionValues:

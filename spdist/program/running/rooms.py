@@ -19,6 +19,7 @@ from spdist.program.arrays import TEXTS, Array, filled
 from spdist.program.machine.compiler import Compiled
 from spdist.program.parts import EACH, Most, Program, asked
 from spdist.program.running.columns import values_of
+from spdist.program.running.expanding import Expanding
 from spdist.program.running.function_values import FunctionValues
 from spdist.program.running.reserve import Reserve
 from spdist.program.running.texts import TextTable
@@ -151,6 +152,7 @@ class Rooms:
         #: Why events could not be taken.
         self.refused = ""
         self._functions = FunctionValues(program, self, compiled.kernels)
+        self._expanding = Expanding(program, self)
 
     def _first(self, array: Array) -> Any:
         if array.room.isdigit():
@@ -325,7 +327,7 @@ class Rooms:
 
     def _computed(self, stream: str, count: int) -> bool:
         """Compute what functions give for so many events; tells whether the loop can go on with that."""
-        why = self._functions.fill(stream, count)
+        why = self._functions.fill(stream, count) or self._expanding.fill(stream, count)
         self.refused = why or self.refused
         return not why
 
