@@ -10,7 +10,7 @@ __all__ = ["drawn_mixed_app"]
 
 _ATTRIBUTES = STREAM.partition("S ")[2].rstrip(";")
 #: A condition without typed form.
-_UNTYPED = "coalesce(sym, convert(price, 'string')) != 'b'"
+_UNTYPED = "coalesce(sym, convert(eventTimestamp(), 'string')) != 'b'"
 _NAMES = ("sym", "kind", "price", "rate", "volume", "total", "ok")
 _KEPT = f"""
 define table T {_ATTRIBUTES};

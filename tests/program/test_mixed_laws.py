@@ -20,7 +20,7 @@ from tests.program.test_program_laws import Watched, alike, checked_app
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 #: What has no typed form.
-NAME = "coalesce(sym, convert(price, 'string')) as sym"
+NAME = "coalesce(sym, convert(eventTimestamp(), 'string')) as sym"
 #: A join that puts out what typed queries read, which is handed out, too; events that a query fails on.
 BACK = f"""{STREAM}
 define table T (sym string, price double);
