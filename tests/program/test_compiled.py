@@ -27,6 +27,7 @@ from tests.program.chosen_apps import (
     ARRANGED,
     BEHIND,
     CHUNKS,
+    EXPANDED,
     EXTERNAL,
     HAVING,
     JOINS,
@@ -34,10 +35,12 @@ from tests.program.chosen_apps import (
     PAIRS_OF_MANY,
     PIECES,
     SESSIONS,
+    SEVERAL,
     SNAPSHOTS,
     SORTED,
     TICKING,
     UNIQUE,
+    UNIQUE_JOINED,
 )
 from tests.program.drawn_apps import STREAM
 from tests.program.table_apps import JOINED, LOOKED, MEMBERS, NUMBERED, asked_of
@@ -157,6 +160,7 @@ SHAPES += [some_of(SNAPSHOTS, 0, 4, 5, 6), some_of(PIECES, 1, 4)]
 SHAPES += [some_of(JOINS, 0, 1, 2, 4), some_of(JOINS_OF_ONE, 1), some_of(LOOKED, 0, 2, 3)]
 SHAPES += [some_of(JOINED, 0, 1, 2, 5, 6, 9), some_of(SLIDING, 0, 1, 3, 4, 5), some_of(CHAINED, 0, 1, 2, 3)]
 SHAPES += [some_of(LOOKED_WINDOWS, 0, 1, 3, 4)]
+SHAPES += [some_of(SEVERAL, 0, 2, 3, 7), some_of(EXPANDED, 0, 1, 2, 3, 5), some_of(UNIQUE_JOINED, 0, 3)]
 
 
 @pytest.mark.parametrize("app", SHAPES)
