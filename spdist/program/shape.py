@@ -277,6 +277,8 @@ def _query(checked: CheckedQuery, number: int, schemas: Mapping[str, Schema], st
             raise NotTyped("a named window in a pattern", query.span)
         if any(isinstance(node, ast.In) for node in query.walk()):
             raise NotTyped("'in' of a table in a pattern", query.span)
+        if schemas and any(source.stream_id not in schemas for source in checked.scope.sources):
+            raise NotTyped("what is not read from a stream", query.span)
         _selects(checked)
         return matched(checked, given, number)
     if isinstance(given, ast.JoinInput):

@@ -12,6 +12,7 @@ from spdist.operators.core.junction import StreamPart
 from spdist.operators.patterns.repeated_absences import PatternRests
 from spdist.program.expressions import NotTyped
 from spdist.program.machine.compiler import interpreted
+from spdist.program.obstacle import compiled_or_why_not
 from spdist.program.shape import shape_of
 from spdist.program.text import written
 from tests.program.drawn_apps import START_MS, STREAM
@@ -112,3 +113,10 @@ def test_a_drawn_pattern_does_the_same_with_its_program(group: int, monkeypatch:
         except AssertionError as error:
             raise AssertionError(f"seed {seed}\n{text}") from error
     assert compared > 4
+
+
+def test_a_pattern_over_a_named_window_is_called() -> None:
+    text = f"""{STREAM} define window W (sym string, volume int) length(2); from S select sym, volume insert into W;
+    from S#window.length(2) select sum(volume) as v insert into Out;
+    from every e1=W -> e2=W select e1.sym, e2.volume insert into Out2;"""
+    assert "query_3 is called: a named window in a pattern" in compiled_or_why_not(checked_app(text))
