@@ -8,7 +8,7 @@ from spdist.language import ast
 from spdist.program.arrays import TEXTS, Arrays
 from spdist.program.expressions import FLAG, dtype_of
 from spdist.program.shape import Shape
-from spdist.program.text_functions import Computed, ComputedAttribute, TextFunction, text_function
+from spdist.program.text_functions import Computed, ComputedAttribute, Guard, TextFunction, text_function
 
 __all__ = ["FunctionArrays"]
 
@@ -70,7 +70,9 @@ class FunctionArrays:
             found.strict.add(origin)
         return found
 
-    def of_event(self, function: Computed, origins: Sequence[tuple[str, int]], strict: bool) -> str:
+    def of_event(
+        self, function: Computed, origins: Sequence[tuple[str, int]], strict: bool, guard: Guard | None = None
+    ) -> str:
         """Return the array of what a function gives for the events of a source.
 
         Parameters
@@ -81,6 +83,8 @@ class FunctionArrays:
             The attributes of the source that are its arguments.
         strict : bool
             Whether events cannot be lost in the loop.
+        guard : Guard, optional
+            What an event has met where it is looked at.
         """
         stream, places = origins[0][0], tuple(place for _, place in origins)
         number, types = self._shape.sources.index(stream), self._shape.schemas[stream].types
@@ -90,7 +94,8 @@ class FunctionArrays:
             given = tuple(types[place] for place in places)
             self._computed[key] = ComputedAttribute(name, stream, places, given, function)
         found = self._computed[key]
-        for place in places:
+        found.looked_at(guard)
+        for place in (*places, *(() if guard is None else guard.arguments)):
             self._attribute(stream, place)
         room = f"input {number}"
         self._arrays.declare(found.name, dtype_of(function.type, function.call.span), room)

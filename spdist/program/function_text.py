@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from spdist.program.expressions import Value
 from spdist.program.parts import Block, Origin, Whole
-from spdist.program.text_functions import FAILED, Computed
+from spdist.program.text_functions import FAILED, Computed, Guard
 
 __all__ = ["computed_value", "origins_of"]
 
@@ -18,7 +18,9 @@ def origins_of(block: Block, places: Iterable[int]) -> list[Origin] | None:
     return known if len(known) == len(found) and len({stream for stream, _ in known}) == 1 else None
 
 
-def computed_value(whole: Whole, block: Block, event: str, function: Computed, loses: bool = False) -> Value | None:
+def computed_value(
+    whole: Whole, block: Block, event: str, function: Computed, loses: bool = False, guard: Guard | None = None
+) -> Value | None:
     """Return what a function gives for an event of a block; None where its arguments are of no source.
 
     Parameters
@@ -33,11 +35,13 @@ def computed_value(whole: Whole, block: Block, event: str, function: Computed, l
         The function, of attributes of the block.
     loses : bool
         Whether the event is lost where the function fails; else the program cannot take it.
+    guard : Guard, optional
+        What the event has met.
     """
     origins = origins_of(block, function.arguments)
     if origins is None:
         return None
-    name = whole.functions.of_event(function, origins, not loses)
+    name = whole.functions.of_event(function, origins, not loses, guard)
     place = f"{block.source}[{event}]" if block.source else event
     fails = f"{name}_n[{place}] == {FAILED}" if loses else ""
     return Value(f"{name}[{place}]", f"{name}_n[{place}] != 0", function.type, fails=fails)

@@ -12,8 +12,9 @@ loop. Elsewhere, and where a value is not of its type, a program cannot go on: t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from spdist.errors import SiddhiAppError
@@ -34,8 +35,8 @@ from spdist.program.expressions import NotTyped, fits
 from spdist.program.windows.shape import JOINED
 
 __all__ = ["FAILED", "KNOWN", "MISTYPED", "NULL", "UNKNOWN"]
-__all__ += ["Computed", "ComputedAttribute", "TextFunction"]
-__all__ += ["argument_writer", "arguments_of", "computed", "known", "text_function"]
+__all__ += ["Computed", "ComputedAttribute", "Guard", "TextFunction"]
+__all__ += ["argument_writer", "arguments_of", "computed", "guard_of", "known", "text_function"]
 
 #: What is known of a text: nothing yet; that it has a value, or null; that the function fails on it, or
 #: gives what is not of its type.
@@ -138,6 +139,25 @@ class Computed:
     place: int
 
 
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Conditions that an event of a source meets before a function is looked at.
+
+    Parameters
+    ----------
+    arguments : tuple of int
+        The places of the attributes that they name.
+    holds : callable
+        From the values of these to whether they hold.
+    conditions : tuple of Expression
+        The conditions.
+    """
+
+    arguments: tuple[int, ...]
+    holds: Callable[..., bool] = field(compare=False)
+    conditions: tuple[ast.Expression, ...]
+
+
 @dataclass(slots=True)
 class ComputedAttribute:
     """What a function gives for the events of a source.
@@ -156,6 +176,8 @@ class ComputedAttribute:
         What computes it.
     strict : bool
         Whether a program cannot take events that the function fails on.
+    guards : list of Guard, optional
+        What an event must meet to be looked at, one of these; None where each event may be.
     """
 
     name: str
@@ -164,6 +186,14 @@ class ComputedAttribute:
     types: tuple[Type, ...]
     function: Computed
     strict: bool = False
+    guards: list[Guard] | None = field(default_factory=list)
+
+    def looked_at(self, guard: Guard | None) -> None:
+        """Take note that it is looked at where events meet conditions; None: wherever."""
+        if guard is None:
+            self.guards = None
+        elif self.guards is not None and guard not in self.guards:
+            self.guards.append(guard)
 
 
 def known(compute: Callable[..., Any], type: Type, arguments: tuple[Any, ...]) -> tuple[int, Any]:
@@ -222,6 +252,25 @@ def computed(call: ast.FunctionCall, scope: Scope, places: Mapping[ast.Variable,
     body = [f"def compute({named}):", *indent([*frame.assignments(), f"return {code.text}"])]
     compute = build(f"{call.id} of attributes", body, bindings.names)["compute"]
     return Computed(call, arguments, compute, type, place)
+
+
+def guard_of(conditions: Sequence[ast.Expression], scope: Scope) -> Guard | None:
+    """Return the first ones of conditions that have no functions; None where there are none."""
+    plain = (ast.Variable, ast.Literal, ast.TimeLiteral, ast.Binary, ast.Not, ast.IsNull)
+    first = tuple(takewhile(lambda one: all(isinstance(node, plain) for node in one.walk()), conditions))
+    if not first:
+        return None
+    asked, bindings = set[int](), Bindings()
+
+    def argument(variable: ast.Variable) -> str:
+        asked.add(scope.resolve(variable).attribute)
+        return f"a{scope.resolve(variable).attribute}"
+
+    writer = argument_writer(scope, argument, Frame(), bindings)
+    test = " and ".join(writer.condition(one) for one in first)
+    head = f"def holds({', '.join(f'a{place}' for place in sorted(asked))}):"
+    holds = build("conditions before a function", [head, f"    return {test}"], bindings.names)["holds"]
+    return Guard(tuple(sorted(asked)), holds, first) if asked else None
 
 
 def argument_writer(

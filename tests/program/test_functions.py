@@ -396,3 +396,21 @@ def test_operators_go_on_where_what_is_appended_is_not_of_its_type() -> None:
         app.chunk([(START_MS, (1, 2, 0.0, 0.0, False, None, "a", None))], START_MS)
     assert apps[0].chunks == apps[1].chunks == [("Out", [(START_MS, ("a",))])]
     assert apps[1].app.programmed is not None and not apps[1].app.programmed.active
+
+
+def test_a_function_is_computed_where_an_event_meets_the_conditions_in_front_of_it() -> None:
+    queries = """from S[not (s is null)][e]#window.length(2) select str:charAt(s, a) as r, sum(a) as n insert into Out1;
+    from S[b > 1L][str:charAt(s, a) != 'b'] select s insert into Out2;"""
+    apps = [started(STREAM + queries, False), started(STREAM + queries, True)]
+    for place in range(40):
+        text, e, b = ("ab", None, "")[place % 3], place % 3 == 0, 2 if place % 3 == 0 else None
+        event = START_MS + place, (place % 2, b, 0.0, 0.0, e, None, text, None)
+        for app in apps:
+            app.run([event])
+    assert apps[1].app.programmed is not None and apps[1].app.programmed.active
+    assert apps[0].chunks == apps[1].chunks
+    assert {stream for stream, _ in apps[1].chunks} == {"Out1", "Out2"}
+    for app in apps:
+        app.chunk([(START_MS + 50, (1, 2, 0.0, 0.0, True, None, "", None))], START_MS + 50)
+    assert not apps[1].app.programmed.active
+    assert apps[0].chunks == apps[1].chunks

@@ -19,7 +19,7 @@ from spdist.program.queries.result_text import ResultWriter
 from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import Batched, Read, Sessions, Sliding
 from spdist.program.tables.member_text import contained
-from spdist.program.text_functions import FAILED, NULL, arguments_of
+from spdist.program.text_functions import FAILED, NULL, Guard, arguments_of, guard_of
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
 from spdist.program.windows.delay_text import DelayWriter
 from spdist.program.windows.external_text import ExternalBatchWriter, ExternalWriter
@@ -269,7 +269,8 @@ class QueryWriter:
         function = self._query.computes(call, scope or self._read.checked.scope, places)
         place, functions = function.arguments[0], self._whole.functions
         if len(function.arguments) > 1 or self._block.types[place] is not Type.STRING:
-            own = computed_value(self._whole, self._block, self._event, function, loses) if origins else None
+            given = self._whole, self._block, self._event, function, loses, self._guard
+            own = computed_value(*given) if origins else None
             return own if loses else read(function.place)
         found = functions.of_text(function, origins[0], not loses) if origins else functions.known(call)
         if found is None:
@@ -318,7 +319,7 @@ class QueryWriter:
     def _attribute(self, place: int) -> Value:
         block, function = self._block, self._query.computed_at(place)
         if function is not None:
-            value = computed_value(self._whole, block, self._event, function)
+            value = computed_value(self._whole, block, self._event, function, guard=self._guard)
             assert value is not None  # see `_text_function`
             return value
         values, nulls = self._whole.attribute(block.owner, place, block.types[place], block.room)
@@ -332,6 +333,12 @@ class QueryWriter:
             test = writer.condition(condition)
             lines += [*writer.lines, f"if not ({test}):", "    continue"]
         return lines
+
+    @property
+    def _guard(self) -> Guard | None:
+        """The conditions in front of all that have functions: the event has met them wherever one is looked at."""
+        given = self._read.filters if isinstance(self._read, Read) and not self._block.source else ()
+        return guard_of(given, self._read.checked.scope)
 
 
 def _unique_writer(window: Sliding) -> type[UniqueWriter]:

@@ -6,7 +6,8 @@ Those of one text have a place for each text; others one for each event, and for
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
 from types import NoneType
 from typing import Any, Protocol
@@ -19,13 +20,15 @@ from spdist.mapping.read_rows import ARROW, PYTHON
 from spdist.program.expressions import REAL, dtype_of
 from spdist.program.parts import Program
 from spdist.program.running.texts import TextTable
-from spdist.program.text_functions import FAILED, KNOWN, MISTYPED, NULL, UNKNOWN, Computed, TextFunction, known
+from spdist.program.text_functions import FAILED, KNOWN, MISTYPED, NULL, UNKNOWN, Computed, Guard, TextFunction, known
 
 __all__ = ["FunctionValues", "TupleValues", "python_values"]
 
 #: So many tuples of values are known at most, or as many as a batch has.
 _FEWEST, _MOST = 1 << 10, 1 << 16
 _class = attrgetter("__class__")
+#: From the numbers of rows to which of them are looked at.
+Wanted = Callable[[Any], Any]
 
 
 class _Arrays(Protocol):
@@ -83,13 +86,15 @@ class TupleValues:
         """Know nothing any more: texts have other numbers."""
         self._begin(_FEWEST)
 
-    def of(self, values: Sequence[Any], nulls: Sequence[Any]) -> tuple[Any, Any]:
+    def of(self, values: Sequence[Any], nulls: Sequence[Any], wanted: Wanted | None = None) -> tuple[Any, Any]:
         """Return what the function gives for each row of its arguments, and what is known of that: `KNOWN` and so on.
 
         Parameters
         ----------
         values, nulls : Sequence of numpy.ndarray
             Of each argument, as the program has them; 0 where they are null.
+        wanted : callable, optional
+            From the numbers of rows to which of them are looked at; of the others `UNKNOWN` may be known.
         """
         count = len(values[0])
         if int(self._meta[0]) + count > self._places:
@@ -101,14 +106,20 @@ class TupleValues:
         numbers, first = numpy.empty(count, numpy.int64), int(self._meta[0])
         table = self._slots, self._keys, self._meta, self._none
         self._kernels.find_all(*table, words.reshape(-1), self._width, self._word, numbers)
-        self._compute(first, int(self._meta[0]))
+        if wanted is None:
+            self._compute(numpy.arange(first, int(self._meta[0])))
+        else:
+            rows = numpy.flatnonzero(self._known[numbers] == UNKNOWN)
+            fresh = numpy.unique(numbers[rows])
+            # Those that come again and again are computed once.
+            self._compute(fresh if 2 * len(fresh) < len(rows) else numpy.unique(numbers[rows[wanted(rows)]]))
         return self._values[numbers], self._known[numbers]
 
-    def _compute(self, first: int, last: int) -> None:
-        """Compute the function for tuples that have come first, by their numbers."""
-        if first == last:
+    def _compute(self, numbers: Any) -> None:
+        """Compute the function for tuples of which nothing is known, by their numbers."""
+        if not len(numbers):
             return
-        words = self._keys[first * self._width : last * self._width].reshape(-1, self._width)
+        words = self._keys.reshape(-1, self._width)[numbers]
         columns = [self._column(words, place, type) for place, type in enumerate(self._types)]
         compute, type = self._function.compute, self._function.type
         states: Any = KNOWN
@@ -122,13 +133,13 @@ class TupleValues:
             states = numpy.array([state for state, _ in told], numpy.uint8)
             column = pa.array([value for _, value in told], ARROW[type])
         nulls = column.is_null().to_numpy(zero_copy_only=False)
-        self._known[first:last] = numpy.where(nulls & (states == KNOWN), NULL, states)
+        self._known[numbers] = numpy.where(nulls & (states == KNOWN), NULL, states)
         if type is Type.STRING:
-            self._values[first:last] = self._texts.numbers(column)
-            self._values[first:last][nulls] = 0
+            self._values[numbers] = self._texts.numbers(column)
+            self._values[numbers[nulls]] = 0
         else:
             filled = column.fill_null(False if type is Type.BOOL else 0) if column.null_count else column
-            self._values[first:last] = filled.to_numpy(zero_copy_only=False)
+            self._values[numbers] = filled.to_numpy(zero_copy_only=False)
 
     def _column(self, words: Any, place: int, type: Type) -> list[Any]:
         """Return the values of an argument."""
@@ -175,6 +186,7 @@ class FunctionValues:
         self._of_events = {
             one.name: TupleValues(one.function, one.types, rooms.texts, kernels) for one in program.computed
         }
+        self._types = [program.shape.schemas[stream].types for stream in program.inputs]
         self._of_held = {
             (query.name, one.place): TupleValues(
                 one, [query.read.types[place] for place in one.arguments], rooms.texts, kernels
@@ -191,7 +203,8 @@ class FunctionValues:
         for one in self._program.computed:
             if one.stream == stream:
                 names = [f"i{number}_{place}" for place in one.arguments]
-                states = self._written(self._of_events[one.name], names, one.name, count)
+                wanted = partial(self._looked_at, number, one.guards) if one.guards else None
+                states = self._written(self._of_events[one.name], names, one.name, count, wanted)
                 if why := _refused(one.function.call.id, states, one.strict):
                     return why
         for place in self._program.inputs[stream]:
@@ -204,11 +217,25 @@ class FunctionValues:
                     return why
         return ""
 
-    def _written(self, function: TupleValues, given: Sequence[str], name: str, count: int) -> Any:
+    def _looked_at(self, number: int, guards: Sequence[Guard], rows: Any) -> Any:
+        """Return which of some events of a source meet the conditions in front of a function."""
+        found = numpy.zeros(len(rows), bool)
+        arrays, types = self._rooms.arrays, self._types[number]
+        for guard in guards:
+            given = []
+            for place in guard.arguments:
+                values, nulls = arrays[f"i{number}_{place}"][rows], arrays[f"i{number}_{place}_n"][rows]
+                given.append(python_values(values, nulls, types[place], self._rooms.texts))
+            found |= numpy.fromiter(map(guard.holds, *given), bool, len(rows))
+        return found
+
+    def _written(
+        self, function: TupleValues, given: Sequence[str], name: str, count: int, wanted: Wanted | None = None
+    ) -> Any:
         """Compute a function for so many events, or nodes; returns what is known of each."""
         arrays = self._rooms.arrays
         nulls = [arrays[f"{one}_n"][:count] for one in given]
-        values, states = function.of([arrays[one][:count] for one in given], nulls)
+        values, states = function.of([arrays[one][:count] for one in given], nulls, wanted)
         arrays[name][:count] = values
         arrays[f"{name}_n"][:count] = numpy.where(states == KNOWN, 0, states)
         return states
