@@ -148,7 +148,8 @@ class Writer:
         timers = self._timers()
         if self._blocks > _MOST_BLOCKS:
             raise NotTyped("streams that meet again too often")
-        if self._shape.is_mixed and self._shape.returned and self.sorts_texts:
+        brings_texts = any(Type.STRING in self._shape.schemas[stream].types for stream in self._shape.returned)
+        if self._shape.is_mixed and brings_texts and self.sorts_texts:
             # The loop has the texts of its beginning, and operators may bring others while it runs.
             raise NotTyped("an order by texts, in an app with elements that are called")
         queries = tuple(self._queries[number] for number in sorted(self._queries))

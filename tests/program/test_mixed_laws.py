@@ -11,6 +11,7 @@ import pytest
 from spdist.engine.programs.operators_called import CalledOperators
 from spdist.facade import explain
 from spdist.program.machine.compiler import interpreted
+from spdist.program.obstacle import compiled_or_why_not
 from spdist.program.running import mixed
 from spdist.program.running.mixed import MixedRunning
 from tests.program.drawn_apps import START_MS, STREAM
@@ -220,3 +221,12 @@ def test_what_comes_back_is_sorted_by_numbers_in_the_loop_and_by_texts_by_operat
     from M#window.lengthBatch(3) select sym, price order by {} limit 2 insert into Out;"""
     assert explain(app.format("price desc")).compiled.endswith("query_2 is compiled")
     assert explain(app.format("sym")).compiled.startswith("no: ")
+
+
+def test_a_trigger_brings_no_texts_to_an_order() -> None:
+    text = f"""{STREAM} define trigger Tick at every 40 milliseconds; define trigger Once at 'start';
+    from Tick#window.length(2) select sum(triggered_time) as t, count() as n insert into Out1;
+    from S#window.lengthBatch(3) select sym, price order by sym insert into Out2;
+    from Once select triggered_time insert into Out3;"""
+    assert compiled_or_why_not(checked_app(text)) == "yes"
+    assert sum(alike(checked_app(text), Random(seed), interpreted, steps=20) for seed in range(3)) > 100
