@@ -329,7 +329,9 @@ def test_so_many_tuples_are_known_at_most(monkeypatch: pytest.MonkeyPatch) -> No
         rows = [(first + place, None, 0.0, 0.0, None, None, "a", None) for place in (0, 1, 2, 3, 4, 0)]
         app.run([(START_MS + first, row) for row in rows])
     assert app.app.programmed is not None and app.app.programmed._running is not None
-    (known,) = app.app.programmed._running._functions._of_events.values()
+    functions = app.app.programmed._running._functions
+    assert functions is not None
+    (known,) = functions._of_events.values()
     assert 6 <= known._places <= 16
     assert [row for _, chunk in app.chunks for _, row in chunk] == [
         (f"{first + place}-",) for first in range(0, 200, 5) for place in (0, 1, 2, 3, 4, 0)
@@ -380,7 +382,7 @@ def test_operators_go_on_where_a_stream_function_fails(caplog: pytest.LogCapture
         assert apps[1].app.programmed is not None
         assert apps[1].app.programmed.active == (place < 3)
     assert apps[0].chunks == apps[1].chunks
-    assert apps[0].app._home.failures.count == apps[1].app._home.failures.count == 1
+    assert apps[0].app._context.failures.count == apps[1].app._context.failures.count == 1
     assert "not used any more: a stream function fails" in caplog.text
 
 

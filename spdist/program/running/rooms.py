@@ -151,8 +151,10 @@ class Rooms:
         self.texts = TextTable(compiled.kernels, program.texts)
         #: Why events could not be taken.
         self.refused = ""
-        self._functions = FunctionValues(program, self, compiled.kernels)
-        self._expanding = Expanding(program, self)
+        computes = program.text_functions or program.computed
+        #: What Python computes in front of the loop, where it does.
+        self._functions = FunctionValues(program, self, compiled.kernels) if computes else None
+        self._expanding = Expanding(program, self) if program.expanded else None
 
     def _first(self, array: Array) -> Any:
         if array.room.isdigit():
@@ -327,14 +329,17 @@ class Rooms:
 
     def _computed(self, stream: str, count: int) -> bool:
         """Compute what functions give for so many events; tells whether the loop can go on with that."""
-        why = self._functions.fill(stream, count) or self._expanding.fill(stream, count)
+        why = "" if self._functions is None else self._functions.fill(stream, count)
+        if not why and self._expanding is not None:
+            why = self._expanding.fill(stream, count)
         self.refused = why or self.refused
         return not why
 
     def forget_computed(self) -> None:
         """Forget what functions give: texts have other numbers."""
-        self._functions.forget()
+        if self._functions is not None:
+            self._functions.forget()
 
     def compute_held(self) -> bool:
         """Compute what functions give for what windows hold; tells whether all of them have a value."""
-        return self._functions.hold()
+        return self._functions is None or self._functions.hold()

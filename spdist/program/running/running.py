@@ -35,8 +35,8 @@ NOT_TYPED = "a value is not of its type"
 TOO_FAR = "a time near the limits of a long"
 #: Where a chunk begins that is the only one.
 ONE_CHUNK = numpy.zeros(1, numpy.int64)
-#: Arrays that a call reads in place of some of the program's, by their place among those.
-Lent = Mapping[int, Any]
+#: Arrays that a call reads in place of some of the program's, by their names.
+Lent = Mapping[str, Any]
 #: A stream, and the events of a chunk that is put out to it.
 Chunk = tuple[str, list[Arrival]]
 
@@ -112,13 +112,9 @@ class Running(Rooms):
         }
         self._known, self._timed = program.known, program.shape.times
         self._types = {s: tuple(program.shape.schemas[s].types) for s in program.inputs}
-        places = {name: place for place, name in enumerate(self.arrays)}
-        #: Of each stream that is read the place of its timestamps among the arrays; its attributes that are read, with
-        #: their arrays and the places of those.
-        self._input_arrays = {
-            stream: (places[f"i{n}_ts"], [(one, f"i{n}_{one}", places[f"i{n}_{one}"]) for one in read])
-            for n, (stream, read) in enumerate(program.inputs.items())
-        }
+        self._places = {name: place for place, name in enumerate(self.arrays)}
+        #: The sources whose arrays Python reads in front of the loop.
+        self._copied = {one.stream for one in program.computed} | {one.stream for one in program.expanded}
         infos = ((id, self.arrays.get(f"{table.name}_info")) for id, table in program.shape.tables.items())
         #: What is known of each table as a whole, by its name.
         self._tables = [(id, info) for id, info in infos if info is not None]
@@ -155,7 +151,7 @@ class Running(Rooms):
                 return None
         begins, at, which = self._ranks.events(parts)
         self.make_room(len(at))
-        lent: dict[int, Any] = {}
+        lent: dict[str, Any] = {}
         for stream, given in columns.items():
             part = parts[stream]
             lent.update(self._fill(stream, given, part.times if part.stamps is None else part.stamps))
@@ -298,7 +294,7 @@ class Running(Rooms):
         self._broken, self.within = None, True
         parameters = self._parameters  # whoever makes room meanwhile puts others in their place
         if lent:
-            parameters = self.compiled.lending(parameters, lent)
+            parameters = self.compiled.lending(parameters, {self._places[name]: lent[name] for name in lent})
         try:
             self.compiled.run(begins, size, at, which, int(fires), now, self._callback, *parameters)
         finally:
@@ -339,18 +335,23 @@ class Running(Rooms):
     def _fill(self, stream: str, columns: Mapping[int, Any], stamps: Any) -> Lent:
         """Let events be the input; returns what the loop is to read where it is, in place of the arrays for it."""
         arrays, types, count = self.arrays, self._types[stream], len(stamps)
-        place, inputs = self._input_arrays[stream]
-        lent = {place: numpy.ascontiguousarray(stamps, numpy.int64)}
-        for attribute, name, place in inputs:
-            column, values = columns[attribute], arrays[name][:count]
-            given = self.numbers(column, types[attribute], values)
+        number = self.program.shape.sources.index(stream)
+        lent = {f"i{number}_ts": numpy.ascontiguousarray(stamps, numpy.int64)}
+        for place in self.program.inputs[stream]:
+            column, name = columns[place], f"i{number}_{place}"
+            values = arrays[name][:count]
+            given = self.numbers(column, types[place], values)
             if given.dtype == values.dtype and given.flags.aligned:
-                lent[place] = given
+                lent[name] = given
             else:
                 values[:] = given
             nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else 0
             arrays[f"{name}_n"][:count] = nulls
-        return lent
+        if stream not in self._copied:
+            return lent
+        for name, given in lent.items():
+            arrays[name][:count] = given
+        return {}
 
     def _put_out(self, number: int, stream: str, columns: Mapping[str, Mapping[int, Any]]) -> PutOut | None:
         arrays, owner = self.arrays, f"h{number}"
