@@ -278,7 +278,7 @@ def test_rooms_keep_to_the_words_of_the_glossary(room: str) -> None:
 
 
 #: Tells the words themselves; and decisions, in the words of their day.
-TELLING = ("docs/glossary.md", "docs/architecture/engine.md")
+TELLING = ("docs/glossary.md",)
 
 
 def test_pages_and_notebooks_keep_to_the_words_of_the_glossary() -> None:
