@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spdist.language.types import Type
 
-__all__ = ["ARROW", "PYTHON", "ReadRows", "all_rows"]
+__all__ = ["ARROW", "PYTHON", "ReadRows", "all_rows", "column_of"]
 
 Row = tuple[Any, ...]
 
@@ -74,12 +74,9 @@ class ReadRows(Sequence[Row]):
             if number not in attributes:
                 columns.append(pa.nulls(len(rows), arrow))
                 continue
-            values = [row[number] for row in rows]
-            if kind not in PYTHON or not set(map(type, values)) <= {PYTHON[kind], type(None)}:
-                return None
             try:
-                columns.append(pa.array(values, arrow))
-            except (pa.ArrowException, ValueError, OverflowError):  # half a character, or too large
+                columns.append(column_of([row[number] for row in rows], kind))
+            except (TypeError, pa.ArrowException, ValueError, OverflowError):  # also half a character, or too large
                 return None
         return cls(_batch(columns), lambda: None)
 
@@ -186,3 +183,18 @@ def _batch(columns: Sequence[Any]) -> Any:
 
 def _rows(columns: Any) -> list[Row]:
     return list(zip(*(column.to_pylist() for column in columns.columns), strict=True))
+
+
+def column_of(values: Sequence[Any], kind: Type) -> Any:
+    """Return values as an Arrow array.
+
+    Raises
+    ------
+    TypeError
+        One is not of the type, or Arrow has none for it.
+    pyarrow.ArrowException, ValueError, OverflowError
+        One is half a character, or too large.
+    """
+    if kind not in PYTHON or not set(map(type, values)) <= {PYTHON[kind], type(None)}:
+        raise TypeError(f"a value is no {kind}")
+    return pa.array(values, ARROW[kind])

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 from itertools import chain
-from types import NoneType
 from typing import Any, Protocol
 
 import numpy
-import pyarrow as pa
 
 from spdist.language.types import Type
-from spdist.mapping.read_rows import ARROW, PYTHON
+from spdist.mapping.read_rows import column_of
 from spdist.program.parts import Program
 from spdist.program.read_shape import Read
-from spdist.program.running.function_values import python_values
-from spdist.program.running.texts import TextTable
+from spdist.program.running.function_values import ProgramArrays, python_values
+from spdist.program.running.texts import numbers_of
 
 __all__ = ["Expanding"]
 
 
-class _GrowingArrays(Protocol):
-    """Who has the arrays (`spdist.program.running.rooms.Rooms`)."""
-
-    arrays: dict[str, Any]
-    texts: TextTable
+class _GrowingArrays(ProgramArrays, Protocol):
+    """Who has the arrays, and lets them grow."""
 
     def make_room(self, count: int) -> None:
         """Make room for so many events."""
-        ...
-
-    def numbers(self, column: Any, type: Type, into: Any = None) -> Any:
-        """Return the values of an Arrow column as a program has them."""
         ...
 
 
@@ -82,18 +73,12 @@ class Expanding:
             if place < expansion.width:
                 values, nulls = arrays[f"{own}_{place}"][source], arrays[f"{own}_{place}_n"][source]
             else:
-                column = _column(added[place - expansion.width], type)
-                values, nulls = self._rooms.numbers(column, type), column.is_null().to_numpy(zero_copy_only=False)
+                column = column_of(added[place - expansion.width], type)
+                values = numbers_of(column, type, self._rooms.texts)
+                nulls = column.is_null().to_numpy(zero_copy_only=False)
             arrays[name][:total], arrays[f"{name}_n"][:total] = values, nulls
 
     def _given(self, name: str, count: int, type: Type) -> list[Any]:
         """Return the values of an attribute of a source."""
         arrays = self._rooms.arrays
         return python_values(arrays[name][:count], arrays[f"{name}_n"][:count], type, self._rooms.texts)
-
-
-def _column(values: Any, type: Type) -> Any:
-    """Return values as a column; raises TypeError where one is not of the type."""
-    if {one.__class__ for one in values} - {PYTHON[type], NoneType}:
-        raise TypeError(f"a value is no {type}")
-    return pa.array(values, ARROW[type])

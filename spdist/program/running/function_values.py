@@ -8,30 +8,27 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import attrgetter
-from types import NoneType
 from typing import Any, Protocol
 
 import numpy
 import pyarrow as pa
 
 from spdist.language.types import Type
-from spdist.mapping.read_rows import ARROW, PYTHON
+from spdist.mapping.read_rows import ARROW, column_of
 from spdist.program.expressions import REAL, dtype_of
 from spdist.program.parts import Program
-from spdist.program.running.texts import TextTable
+from spdist.program.running.texts import TextTable, numbers_of
 from spdist.program.text_functions import FAILED, KNOWN, MISTYPED, NULL, UNKNOWN, Computed, Guard, TextFunction, known
 
-__all__ = ["FunctionValues", "TupleValues", "python_values"]
+__all__ = ["FunctionValues", "ProgramArrays", "TupleValues", "python_values"]
 
 #: So many tuples of values are known at most, or as many as a batch has.
 _FEWEST, _MOST = 1 << 10, 1 << 16
-_class = attrgetter("__class__")
 #: From the numbers of rows to which of them are looked at.
 Wanted = Callable[[Any], Any]
 
 
-class _Arrays(Protocol):
+class ProgramArrays(Protocol):
     """Who has the arrays (`spdist.program.running.rooms.Rooms`)."""
 
     arrays: dict[str, Any]
@@ -124,22 +121,14 @@ class TupleValues:
         compute, type = self._function.compute, self._function.type
         states: Any = KNOWN
         try:
-            found = list(map(compute, *columns))
-            if set(map(_class, found)) - {PYTHON[type], NoneType}:
-                raise TypeError(f"a value is no {type}")
-            column = pa.array(found, ARROW[type])
+            column = column_of(list(map(compute, *columns)), type)
         except Exception:  # one of them fails, or gives what is not of its type
             told = [known(compute, type, row) for row in zip(*columns, strict=True)]
             states = numpy.array([state for state, _ in told], numpy.uint8)
             column = pa.array([value for _, value in told], ARROW[type])
         nulls = column.is_null().to_numpy(zero_copy_only=False)
         self._known[numbers] = numpy.where(nulls & (states == KNOWN), NULL, states)
-        if type is Type.STRING:
-            self._values[numbers] = self._texts.numbers(column)
-            self._values[numbers[nulls]] = 0
-        else:
-            filled = column.fill_null(False if type is Type.BOOL else 0) if column.null_count else column
-            self._values[numbers] = filled.to_numpy(zero_copy_only=False)
+        self._values[numbers] = numbers_of(column, type, self._texts)
 
     def _column(self, words: Any, place: int, type: Type) -> list[Any]:
         """Return the values of an argument."""
@@ -176,7 +165,7 @@ class FunctionValues:
     That of `TupleValues` for each function of several attributes.
     """
 
-    def __init__(self, program: Program, rooms: _Arrays, kernels: Any) -> None:
+    def __init__(self, program: Program, rooms: ProgramArrays, kernels: Any) -> None:
         self._program = program
         self._rooms = rooms
         self._of_texts: dict[tuple[str, int], list[TextFunction]] = {}

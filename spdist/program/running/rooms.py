@@ -22,7 +22,7 @@ from spdist.program.running.columns import values_of
 from spdist.program.running.expanding import Expanding
 from spdist.program.running.function_values import FunctionValues
 from spdist.program.running.reserve import Reserve
-from spdist.program.running.texts import TextTable
+from spdist.program.running.texts import TextTable, numbers_of
 
 __all__ = ["Rooms"]
 
@@ -307,14 +307,7 @@ class Rooms:
 
     def numbers(self, column: Any, type: Type, into: Any = None) -> Any:
         """Return the values of an Arrow column as a program has them; those of texts in `into`, if that is given."""
-        if type is Type.STRING:
-            found = self.texts.numbers(column, into)
-            if column.null_count:
-                found[column.is_null().to_numpy(zero_copy_only=False)] = 0
-            return found
-        if column.null_count:
-            column = column.fill_null(False if type is Type.BOOL else 0)
-        return column.to_numpy(zero_copy_only=False)
+        return numbers_of(column, type, self.texts, into)
 
     def column(self, values: Any, nulls: Any, type: Type) -> Any:
         """Return values of a program as an Arrow column of its own: the loop writes over them."""

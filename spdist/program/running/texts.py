@@ -9,9 +9,10 @@ from typing import Any
 import numpy
 import pyarrow as pa
 
+from spdist.language.types import Type
 from spdist.program.running.columns import texts_of
 
-__all__ = ["TextTable"]
+__all__ = ["TextTable", "numbers_of"]
 
 _FIRST = 64
 _MOST_KNOWN = 10_000
@@ -137,3 +138,27 @@ class TextTable:
         fresh[kept] = self.numbers(texts)
         self.kept = len(self)
         return fresh
+
+
+def numbers_of(column: Any, type: Type, texts: TextTable, into: Any = None) -> Any:
+    """Return the values of an Arrow column as a program has them: 0 where they are null.
+
+    Parameters
+    ----------
+    column : pyarrow.Array
+        The values.
+    type : Type
+        Theirs.
+    texts : TextTable
+        Gives texts their numbers.
+    into : numpy.ndarray, optional
+        Gets the numbers of texts, and is returned then.
+    """
+    if type is Type.STRING:
+        found = texts.numbers(column, into)
+        if column.null_count:
+            found[column.is_null().to_numpy(zero_copy_only=False)] = 0
+        return found
+    if column.null_count:
+        column = column.fill_null(False if type is Type.BOOL else 0)
+    return column.to_numpy(zero_copy_only=False)
