@@ -47,13 +47,13 @@ class Expansion:
 
 def expansion_of(
     handlers: Sequence[ast.Filter | ast.StreamFunction], scope: Scope, width: int
-) -> tuple[Expansion | None, tuple[ast.Expression, ...]]:
-    """Return what stream functions make of an event, None where there are none, and the conditions behind them.
+) -> tuple[Expansion, tuple[ast.Expression, ...]]:
+    """Return what stream functions make of an event, and the conditions behind them.
 
     Parameters
     ----------
     handlers : sequence of Filter or StreamFunction
-        What stands in front of a window.
+        What stands in front of a window; at least one is a stream function.
     scope : Scope
         Of the query.
     width : int
@@ -64,10 +64,8 @@ def expansion_of(
     NotTyped
         They have no typed form.
     """
-    last = max((place + 1 for place, one in enumerate(handlers) if isinstance(one, ast.StreamFunction)), default=0)
+    last = max(place + 1 for place, one in enumerate(handlers) if isinstance(one, ast.StreamFunction))
     behind = tuple(one.condition for one in handlers[last:] if isinstance(one, ast.Filter))
-    if not last:
-        return None, behind
     first = tuple(handlers[:last])
     for one in first:
         call = one.call if isinstance(one, ast.StreamFunction) else None
