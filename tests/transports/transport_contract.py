@@ -323,6 +323,35 @@ class TransportContract:
         transport.close()
         assert transport.end_offsets(topic) == {0: 1}
 
+    def test_a_call_that_a_close_interrupts_ends(self, transport: Transport, topic: str, make: Make) -> None:
+        """A group that is killed closes the transport while its sources still use it."""
+        transport.ensure(topic, 1)
+        transport.append([make(number) for number in range(200)])
+        ended, failed = threading.Event(), list[BaseException]()
+
+        def read() -> None:
+            while not ended.is_set():
+                try:
+                    transport.read(topic, 0, 0)
+                except TransportUnavailableError:
+                    pass
+                except BaseException as error:
+                    failed.append(error)
+                    return
+
+        threads = [threading.Thread(target=read, daemon=True) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for _ in range(20):
+            ended.wait(0.03)
+            transport.close()
+        ended.set()
+        for thread in threads:
+            thread.join(30)
+        assert not any(thread.is_alive() for thread in threads)
+        assert not failed
+        assert len(transport.read(topic, 0, 0)) == 200
+
     def test_an_append_of_nothing_is_nothing(self, transport: Transport) -> None:
         transport.append([])
 

@@ -18,6 +18,7 @@ import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
@@ -227,7 +228,7 @@ class NatsTransport:
         return {partition: info.state.last_seq for partition, info in enumerate(found)}
 
     def close(self) -> None:
-        """Close the connection; the next call opens it again."""
+        """Close the connection; the next call opens it again, one under way raises TransportUnavailableError."""
         with self._lock:
             if self._pid != os.getpid():
                 return
@@ -235,9 +236,8 @@ class NatsTransport:
             self._loop = self._client = None
             self._counts = {}
         if loop is not None:
-            if client is not None:
-                with contextlib.suppress(Exception):
-                    asyncio.run_coroutine_threadsafe(client.close(), loop).result(_REQUEST_TIMEOUT_S)
+            with contextlib.suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(_ended(client), loop).result(2 * _REQUEST_TIMEOUT_S)
             loop.call_soon_threadsafe(loop.stop)
 
     # ------------------------------------------------------------------------------------------------------- internals
@@ -276,9 +276,12 @@ class NatsTransport:
         return self._wait(self._patiently(call, doing, self._deadline()))
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        with self._lock:
-            loop = self._running_loop()
-        return asyncio.run_coroutine_threadsafe(work, loop).result()
+        with self._lock:  # so that whoever closes the connection ends this, too
+            under_way = asyncio.run_coroutine_threadsafe(work, self._running_loop())
+        try:
+            return under_way.result()
+        except CancelledError:
+            raise TransportUnavailableError(f"the connection to NATS at {self.settings.urls} was closed") from None
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._pid != os.getpid():  # a fork copies no threads
@@ -360,6 +363,17 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     loop.run_forever()
     loop.close()
+
+
+async def _ended(client: Client | None) -> None:
+    """Close the connection, and end what is still asked for: nobody would answer it."""
+    if client is not None:
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(client.close(), _REQUEST_TIMEOUT_S)
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _quiet(_: Exception) -> None:
