@@ -139,6 +139,9 @@ class KafkaBroker(Service):
             "transaction.state.log.num.partitions": "1",
             # Consumers of one machine need not wait for others to join their group.
             "group.initial.rebalance.delay.ms": "0",
+            # One that was killed is let in again once its session has ended, which lasts 9 s otherwise.
+            "broker.session.timeout.ms": "3000",
+            "broker.heartbeat.interval.ms": "500",
             # Few clients: fewer threads, and memory that is asked for when it is needed.
             "num.network.threads": "2",
             "num.io.threads": "2",
