@@ -269,7 +269,8 @@ def test_brokers_that_are_away_at_the_start_or_later_are_waited_for(
         users.send(topic, message("a", 1))
         users.producer.close()
         broker.kill()
-        text = f"""@app:name('Away') {source(users, topic)} define stream S (k string, v long);
+        patience = "optional.configuration='default.api.timeout.ms:3000',"
+        text = f"""@app:name('Away') {source(users, topic, patience)} define stream S (k string, v long);
             @sink(type='embedded', topic='Away.Out') define stream Out (k string, v long);
             from S select k, v insert into Out;"""
         group = GroupRuntime(prepare(text), host, "worker")
