@@ -154,7 +154,8 @@ def test_what_goes_wrong_is_an_outcome(eventually: Eventually, problem: Exceptio
     assert outcome.error["error"] == code
 
 
-def test_a_worker_that_does_not_report_is_named() -> None:
+def test_a_worker_that_does_not_report_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spdist.cluster.managers.revisions._DELETE_S", 0.01)
     book = OrderBook()
     with pytest.raises(ClusterError, match=r"A-g-1 \(worker-1\)"):
         AppRevisions(book, timeout_s=0.01).backup("A", [{"A-g-1": "worker-1"}], 1)

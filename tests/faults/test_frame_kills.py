@@ -31,7 +31,7 @@ from tests.faults.frames import APP, OUTPUTS
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("SPDIST_KILLS", "3"))
-FILES, ROWS = 6 * KILLS + 4, 100
+FILES, ROWS = 3 * KILLS + 3, 100
 SHARDS = 2
 #: How long a life lasts at most after a batch that is drawn, s.
 PART_S = 0.5

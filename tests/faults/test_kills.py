@@ -39,7 +39,7 @@ from tests.runtime.wire_apps import Wired, five_groups
 
 ROOT = Path(__file__).parents[2]
 #: Kills, where nobody chooses.
-FEW = {"log": 4, "kafka": 2, "nats": 2}
+FEW = 2
 EVENTS = int(os.environ.get("SPDIST_KILL_EVENTS", "10000"))
 #: Over what the larger app runs: where nobody asks for more, as long as it takes once.
 WIRES = ["log", "kafka", "nats"] if "SPDIST_KILLS" in os.environ else ["log"]
@@ -164,7 +164,7 @@ def fill(app: Wired, topology: Topology, topics: Transport) -> None:
 def test_killed_again_and_again_nothing_is_lost_and_nothing_is_there_twice(
     tmp_path: Path, wire: tuple[str, str], nodes: Nodes, topics: Transport, eventually: Callable[..., object]
 ) -> None:
-    survive(chain(EVENTS), FEW[wire[0]], tmp_path, wire[0], nodes, topics, eventually)
+    survive(chain(EVENTS), FEW, tmp_path, wire[0], nodes, topics, eventually)
 
 
 @pytest.mark.spark
@@ -173,7 +173,7 @@ def test_killed_again_and_again_nothing_is_lost_and_nothing_is_there_twice(
 def test_five_groups_that_are_killed_again_and_again_lose_and_double_nothing(
     tmp_path: Path, wire: tuple[str, str], nodes: Nodes, topics: Transport, eventually: Callable[..., object]
 ) -> None:
-    survive(five_groups(EVENTS), 2, tmp_path, wire[0], nodes, topics, eventually)
+    survive(five_groups(EVENTS), FEW, tmp_path, wire[0], nodes, topics, eventually)
 
 
 @pytest.mark.spark
@@ -191,7 +191,7 @@ def test_with_state_in_a_bucket_nothing_is_lost_and_nothing_is_there_twice(
     monkeypatch.setenv(STATES, place)
     nodes = Nodes(tmp_path, *wire)  # after the variable is set, which they inherit
     try:
-        survive(chain(EVENTS), 2, tmp_path, wire[0], nodes, topics, eventually)
+        survive(chain(EVENTS), FEW, tmp_path, wire[0], nodes, topics, eventually)
     finally:
         nodes.kill_all()
     assert any(name.startswith("Killed-") for name in names_in(place_of(place)))
