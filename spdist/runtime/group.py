@@ -115,8 +115,7 @@ class GroupRuntime:
         with self._lock:
             if self._thread is not None:
                 raise EngineError(f"group {self.name} was started before", hint="make a new GroupRuntime")
-            self._thread = threading.Thread(target=self._run, name=f"start {self.name}", daemon=True)
-            self._thread.start()
+            self._thread = _in_background(f"start {self.name}", self._run)
 
     def stop(self, timeout_s: float = 30.0) -> bool:
         """Let the running batch finish, and what it puts out be sent, then end the query.
@@ -162,8 +161,8 @@ class GroupRuntime:
         self._ask_to_end()
         if self._stop_flag is not None:
             self._stop_flag.stop_waiting()
-        threading.Thread(target=self._stop_sources, name=f"kill sources {self.name}", daemon=True).start()
-        threading.Thread(target=self._end_query, name=f"kill {self.name}", daemon=True).start()
+        _in_background(f"kill sources {self.name}", lambda: self._stop_sources(closing=True))
+        _in_background(f"kill {self.name}", self._end_query)
         for state in self._states:
             state.give_up(self.owner)
         self._conclude("STOPPED")
@@ -256,14 +255,13 @@ class GroupRuntime:
             why = "Kafka does not answer" if is_away(error) else str(reason_of(error, self.name))
             log.warning("group %s waits: %s: %s", self.name, why, first_line(error))
             self._query, self._finder.problem = None, why
-            self._thread = threading.Thread(
-                target=self._begin, args=(self._start_query,), name=f"start {self.name} again", daemon=True
-            )
-            self._thread.start()
+            self._thread = _in_background(f"start again {self.name}", lambda: self._begin(self._start_query))
 
-    def _stop_sources(self) -> None:
+    def _stop_sources(self, *, closing: bool = False) -> None:
         for one in self._sources:
             one.stop()
+        if closing:  # again, as a source that had not stopped yet may have opened it
+            self._transport.close()
 
     def _waits(self) -> str | None:
         sources = (one.problem for one in self._sources)
@@ -339,7 +337,7 @@ class GroupRuntime:
 
     def _fail(self, error: BaseException) -> None:
         self._error = reason_of(error, self.name)
-        threading.Thread(target=self._stop_sources, name=f"stop sources {self.name}", daemon=True).start()
+        _in_background(f"stop sources {self.name}", lambda: self._stop_sources(closing=True))
         self._conclude("FAILED", str(self._error))
 
     def _conclude(self, state: GroupState, error: str | None = None) -> None:
@@ -350,6 +348,12 @@ class GroupRuntime:
                 self._last = replace(self._last, state=state, error=error)
         self._transport.close()
         self._lag.close()
+
+
+def _in_background(name: str, call: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=call, name=name, daemon=True)
+    thread.start()
+    return thread
 
 
 @contextlib.contextmanager

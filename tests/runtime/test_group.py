@@ -315,6 +315,40 @@ def test_a_group_that_never_started_can_be_stopped_and_killed(tmp_path: Path) ->
     assert not (tmp_path / "the states").exists()
 
 
+def test_what_sources_open_while_they_are_stopped_is_closed(tmp_path: Path, eventually: Eventually) -> None:
+    (work, *_) = assignments("Killed")
+    group = GroupRuntime(work, SparkHost(settings_in(tmp_path)), "worker-1")
+    transport, closed = Opening(), threading.Event()
+    group._transport, group._sources = transport, (Late(transport, closed),)  # type: ignore[assignment]
+    group.kill()
+    closed.set()
+    eventually(lambda: transport.calls == ["close", "read", "close"], lambda: f"it is closed: {transport.calls}")
+
+
+class Opening:
+    """A transport that notes what it is asked for; whatever it is asked for opens it again."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def read(self) -> None:
+        self.calls.append("read")
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+class Late:
+    """Sources of which one reads once more while they are stopped."""
+
+    def __init__(self, transport: Opening, closed: threading.Event) -> None:
+        self._transport, self._closed = transport, closed
+
+    def stop(self) -> None:
+        assert self._closed.wait(30)
+        self._transport.read()
+
+
 @pytest.mark.parametrize(
     "error",
     [
