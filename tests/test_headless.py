@@ -135,7 +135,8 @@ def test_outside_the_main_thread_it_is_a_plain_event() -> None:
 
 # ------------------------------------------------------------------------------------------------ papermill processes
 class Run:
-    """One ``python -m papermill --engine spdist`` over a notebook of the given cells."""
+    """One ``python -m papermill --engine spdist`` over a notebook of the given cells; as a node starts it, in a third
+    of the time, unless `module` says otherwise."""
 
     def __init__(
         self,
@@ -144,6 +145,7 @@ class Run:
         *options: str,
         grace_s: float = 15.0,
         kernel: str = "python3",
+        module: str = "spdist.headless.lean",
         **environment: str,
     ) -> None:
         self.folder = folder
@@ -159,7 +161,7 @@ class Run:
         path = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "papermill", "--engine", "spdist", str(source), str(self.output), *options],
+                [sys.executable, "-m", module, "--engine", "spdist", str(source), str(self.output), *options],
                 cwd=folder,
                 env={**os.environ, "SPDIST_STOP_GRACE_S": str(grace_s), "PYTHONPATH": path, **environment},
                 stdout=log,
@@ -303,10 +305,21 @@ def test_a_parameter_of_the_wrong_type_is_an_error(papermill: Callable[..., Run]
     assert not (run.folder / "kernel.pid").exists()
 
 
-def test_known_parameters_are_used(papermill: Callable[..., Run]) -> None:
-    run = papermill([parameters("rounds = 1"), new_code_cell("print(rounds)")], "-p", "rounds", "5")
+@pytest.mark.parametrize("module", ["papermill", "spdist.headless.lean"])
+def test_known_parameters_are_used(module: str, papermill: Callable[..., Run]) -> None:
+    run = papermill([parameters("rounds = 1"), new_code_cell("print(rounds)")], "-p", "rounds", "5", module=module)
     assert run.wait() == 0, run.log.read_text()
     assert run.texts()[-1] == "5\n"
+
+
+def test_papermill_starts_without_what_notebooks_never_need() -> None:
+    code = (
+        "import sys; from spdist.headless.lean import load_less; load_less(); import papermill.cli, "
+        "spdist.headless.engine; print([one for one in ('lark', 'botocore', 'numpy') if one in sys.modules])"
+    )
+    root = str(Path(__file__).parents[1])
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_the_kernel_spdist_is_this_interpreter_whatever_is_registered(

@@ -20,6 +20,7 @@ from typing import Any
 
 from spdist.errors import NotebookError, SpdistError
 from spdist.headless.exchange import exit_value_of
+from spdist.headless.lean import load_less
 from spdist.headless.parameters import NotebookParameter, parameters_of
 
 __all__ = ["Failure", "Order", "Report", "notebook_parameters"]
@@ -152,6 +153,7 @@ def main() -> int:
     answer = os.dup(1)
     os.dup2(2, 1)  # what libraries print must not get in between
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    load_less()
     report = run(Order(**given))
     with open(answer, "w", encoding="utf-8") as file:
         json.dump(asdict(report), file)

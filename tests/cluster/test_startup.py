@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -46,7 +47,7 @@ def of_papermill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> 
         (root / "conf" / "local" / f"{role}.yaml").write_text("{}", encoding="utf-8")
         (root / "notebooks" / f"{role}.ipynb").write_text("{}", encoding="utf-8")
     (tmp_path / "papermill.py").write_text(code, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]))
     monkeypatch.setattr(nodes, "workspace", lambda: root)
 
 

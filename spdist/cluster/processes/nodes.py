@@ -77,7 +77,15 @@ class NodeProcess:
         conf = self._home / "conf" / self.name
         conf.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(root / "conf" / "local" / f"{self.role}.yaml", conf / "deployment.yaml")
-        command = [sys.executable, "-m", "papermill", "--engine", "spdist", "--no-progress-bar", "--log-output"]
+        command = [
+            sys.executable,
+            "-m",
+            "spdist.headless.lean",
+            "--engine",
+            "spdist",
+            "--no-progress-bar",
+            "--log-output",
+        ]
         # This interpreter's own kernel, whatever other kernels this machine has under the notebook's name.
         command += [
             "-k",
