@@ -41,6 +41,7 @@ demo: java .venv/.installed ## run notebooks/quickstart.ipynb without a screen; 
 	    print("Result:", *[l for c in cells if c.id == "compare" for l in said(c)], *said(cells[-1])[-1:], sep="\n  ")' $(DEMO)
 
 test: lint java ## lint, then every test: units, properties, Spark, cluster, notebooks
+	@$(VENV) -m tests.runtime.class_archive
 	@$(VENV) -m pytest -n $(PROCESSES) --no-loadscope-reorder --durations=20 --nbmake --nbmake-timeout=600 $(NODES) tests notebooks
 
 check: .venv/.installed ## lint, and meanwhile the tests that need no JVM, server or browser: a minute and a half
