@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 def test_it_holds_for_tables_of_delta(tmp_path: Path) -> None:
     target = tmp_path / "frames.ipynb"
     command = [sys.executable, "-m", "papermill", "--engine", "spdist", "--no-progress-bar"]
-    command += ["notebooks/14_spark_frames.ipynb", str(target), "-p", "kind", "delta", "-p", "days", "2"]
+    command += ["notebooks/14_spark_frames.ipynb", str(target), "-p", "kind", "delta"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     outputs = {cell.id: cell.get("outputs", []) for cell in nbformat.read(target, as_version=4).cells}
