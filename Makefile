@@ -11,6 +11,8 @@ PROCESSES ?= 2
 QUICK := tests/language tests/functions tests/operators tests/planning tests/mapping tests/docs tests/test_architecture.py tests/test_config.py
 # These are processes that run until they are told to stop; the tests of the cluster start them.
 NODES := --ignore=notebooks/manager.ipynb --ignore=notebooks/worker.ipynb --ignore=notebooks/server.ipynb
+# tests/notebooks/test_quickstart.py runs it with papermill, and looks at what its cells show.
+LOOKED_AT := --ignore=notebooks/quickstart.ipynb
 
 # A kernel called `spdist` that another installation registered must not be taken for ours.
 export JUPYTER_PATH := $(CURDIR)/.venv/share/jupyter$(if $(JUPYTER_PATH),:$(JUPYTER_PATH))
@@ -42,7 +44,7 @@ demo: java .venv/.installed ## run notebooks/quickstart.ipynb without a screen; 
 
 test: lint java ## lint, then every test: units, properties, Spark, cluster, notebooks
 	@$(VENV) -m tests.runtime.class_archive
-	@$(VENV) -m pytest -n $(PROCESSES) --no-loadscope-reorder --durations=20 --nbmake --nbmake-timeout=600 $(NODES) tests notebooks
+	@$(VENV) -m pytest -n $(PROCESSES) --no-loadscope-reorder --durations=20 --nbmake --nbmake-timeout=600 $(NODES) $(LOOKED_AT) tests notebooks
 
 check: .venv/.installed ## lint, and meanwhile the tests that need no JVM, server or browser: a minute and a half
 	@$(MAKE) --no-print-directory -j 2 lint quick
