@@ -39,6 +39,7 @@ from spdist.commands.version import version
 from spdist.display import bytes_text
 from spdist.errors import SiddhiAppError
 from spdist.headless import stop_signal
+from spdist.headless.lean import without_iris
 
 if TYPE_CHECKING:
     from spdist.planning.topology import Assignment, Topology
@@ -70,6 +71,7 @@ Conf = Annotated[Path, typer.Option("--conf", help="deployment.yaml, or its dire
 
 def main() -> None:
     """Run the command line; the entry point ``spdist``."""
+    without_iris()  # a second of processor time for who reads a notebook
     app()
 
 
@@ -179,8 +181,6 @@ def _carrier(transport: Carrier | None, conf: Path | None) -> tuple[str, Callabl
     """Return what carries the topics, and what sees whether those there fit; without settings nothing does."""
     if conf is None:
         return (transport or Carrier.LOG).value, lambda topology, text: None
-    from dataclasses import replace
-
     from spdist.cluster.managers.topics import check_topics
     from spdist.config.standalone import load_standalone
     from spdist.transports.opening import transport_settings

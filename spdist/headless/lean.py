@@ -9,16 +9,24 @@ from __future__ import annotations
 import runpy
 import sys
 
-__all__ = ["load_less"]
+__all__ = ["load_less", "without_iris"]
 
-#: What jsonschema and papermill do without where it is not installed: formats of texts, buckets, Hadoop's file system.
-_UNUSED = ("rfc3987_syntax", "boto3", "pyarrow")
+
+def without_iris() -> None:
+    """Have this process do without jsonschema's format of IRIs, unless that is loaded already."""
+    _do_without("rfc3987_syntax")
 
 
 def load_less() -> None:
-    """Have this process go without what papermill would load, unless it is loaded already."""
-    for name in _UNUSED:
-        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # so that importing it fails
+    """Have this process, which runs papermill on files and nothing else, do without the rest as well."""
+    without_iris()
+    _do_without("boto3")
+    _do_without("pyarrow")
+
+
+def _do_without(module: str) -> None:
+    """Let a module be missing, as where it is not installed, unless it is loaded."""
+    sys.modules.setdefault(module, None)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":
