@@ -14,6 +14,7 @@ import pytest
 
 from spdist import workspace
 from spdist.errors import NotebookError
+from spdist.services.maven import cache_directory
 from spdist.workspace import copy_workspace
 
 ROOT = Path(__file__).parents[1]
@@ -50,8 +51,8 @@ def files(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in found}
 
 
-def run(cwd: Path, home: Path, *arguments: str, path: Path | None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "HOME": str(home), **({} if path is None else {"PYTHONPATH": str(path)})}
+def run(cwd: Path, home: Path, *arguments: str, path: Path | None, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HOME": str(home), **({} if path is None else {"PYTHONPATH": str(path)}), **more}
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
@@ -119,7 +120,8 @@ import widgets.monitor
 @pytest.mark.cluster
 @pytest.mark.spark
 def test_an_installed_package_starts_a_local_cluster(installed: Path, tmp_path: Path) -> None:
-    done = run(tmp_path, tmp_path, "-c", CLUSTER, path=installed)
+    # The class archive of Spark's JVM, which is the same for all, need not be made again.
+    done = run(tmp_path, tmp_path, "-c", CLUSTER, path=installed, XDG_CACHE_HOME=str(cache_directory().parent))
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{installed}/spdist/__init__.py ['READY']" in done.stdout
     assert "all nodes have stopped" in done.stdout
