@@ -43,7 +43,9 @@ def await_nodes(
     began_s = time.monotonic()
     missing = dict(awaited)
     while missing:
-        registered = _registered(nodes, caller)
+        # Managers say which workers are ready; others that are up need not be asked.
+        asked = {name: node for name, node in nodes.items() if node.role == "manager" or name in missing}
+        registered = _registered(asked, caller)
         for name, node in list(missing.items()):
             if node.exit_code is not None:
                 raise _ended(node)
