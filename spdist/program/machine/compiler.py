@@ -20,9 +20,10 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from spdist.program.parts import Program
@@ -85,11 +86,16 @@ def interpreted(program: Program) -> Compiled:
     from spdist.program.machine import kernels
 
     names: dict[str, Any] = {}
-    source = _with_places(program.source).replace("@loop\n", "")
-    exec(compile(source, "<program>", "exec"), names)
+    exec(_code(program.source), names)
     names["uintp"] = _place
     names["called"] = lambda callback, *numbers: callback(*map(int, numbers))
     return Compiled(names["run"], names["expire"], kernels, tuple, _lending, lambda function: (function, function))
+
+
+@lru_cache(16)
+def _code(source: str) -> CodeType:
+    """Return what Python executes for a text: tests begin one program again and again."""
+    return compile(_tree_with_places(source.replace("@loop\n", "")), "<program>", "exec")
 
 
 def _lending(given: tuple[Any, ...], lent: Mapping[int, Any]) -> tuple[Any, ...]:
@@ -215,12 +221,18 @@ class _Places(ast.NodeTransformer):
         return node
 
 
-def _with_places(source: str) -> str:
+def _tree_with_places(source: str) -> ast.Module:
     """Return a program whose indexes are unsigned: a signed one costs numba a look at whether it is negative.
 
     Loops take 0.65 to 0.95 of the time, those that do least the least.
     """
-    return f"from numpy import uintp\n{ast.unparse(ast.fix_missing_locations(_Places().visit(ast.parse(source))))}\n"
+    tree: ast.Module = _Places().visit(ast.parse(source))
+    return ast.fix_missing_locations(tree)
+
+
+def _with_places(source: str) -> str:
+    """Return that as a text."""
+    return f"from numpy import uintp\n{ast.unparse(_tree_with_places(source))}\n"
 
 
 class _Addresses(ast.NodeTransformer):
