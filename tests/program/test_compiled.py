@@ -18,36 +18,24 @@ import pytest
 
 from spdist.language.format import format_app
 from spdist.language.parsing.parser import parse
-from spdist.program.machine.compiler import Compiled, Compiling
+from spdist.program.machine.compiler import Compiled, Compiling, interpreted
 from spdist.program.parts import Program
 from spdist.program.shape import shape_of
 from spdist.program.text import written
 from tests.program.aggregation_apps import ADDED, SUMMED, seen, timed_events
 from tests.program.chosen_apps import (
     ARRANGED,
-    BEHIND,
     CHUNKS,
-    EXPANDED,
-    EXTERNAL,
-    HAVING,
     JOINS,
-    JOINS_OF_ONE,
-    PAIRS_OF_MANY,
-    PIECES,
     SESSIONS,
-    SEVERAL,
     SNAPSHOTS,
     SORTED,
-    TICKING,
-    UNIQUE,
     UNIQUE_JOINED,
 )
 from tests.program.drawn_apps import STREAM
-from tests.program.table_apps import JOINED, LOOKED, MEMBERS, NUMBERED, asked_of
+from tests.program.table_apps import JOINED, LOOKED, NUMBERED, asked_of
 from tests.program.test_mixed_laws import BACK
 from tests.program.test_program_laws import alike, checked_app
-from tests.program.window_apps import CHAINED, SLIDING
-from tests.program.window_apps import LOOKED as LOOKED_WINDOWS
 
 #: Of everything that programs have something: windows, groups, totals of all kinds, chains, a partition, patterns.
 APP = f"""{STREAM}
@@ -152,21 +140,26 @@ partition with (kind of S) begin
 from every e1=S[ok]+, e2=S select e1[0].sym as a, e1[last].price, e2.sym as b, count() as n insert into Out1;
 end;
 """
-#: Each has statements that no other one is written with; further apps, and what is left out, the laws have Python run.
-SHAPES = [APP, LEAVING, LATER, SORTED, EXTERNAL, CHUNKS, ABSENT, COUNTED, PAIRS, STATES, HAVING, BACK, FUNCTIONS]
-SHAPES += [PAIRS_OF_MANY, NUMBERED, MEMBERS, UNIQUE, some_of(BEHIND, 0, 5, 8, 9)]
-SHAPES += [some_of(ARRANGED, 1, 3, 4, 5), some_of(TICKING, 0, 1, 2, 4), some_of(SESSIONS, 0, 1, 4)]
-SHAPES += [some_of(SNAPSHOTS, 0, 4, 5, 6), some_of(PIECES, 1, 4)]
-SHAPES += [some_of(JOINS, 0, 1, 2, 4), some_of(JOINS_OF_ONE, 1), some_of(LOOKED, 0, 2, 3)]
-SHAPES += [some_of(JOINED, 0, 1, 2, 5, 6, 9), some_of(SLIDING, 0, 1, 3, 4, 5), some_of(CHAINED, 0, 1, 2, 3)]
-SHAPES += [some_of(LOOKED_WINDOWS, 0, 1, 3, 4)]
-SHAPES += [some_of(SEVERAL, 0, 2, 3, 7), some_of(EXPANDED, 0, 1, 2, 3, 5), some_of(UNIQUE_JOINED, 0, 3)]
+#: What compiling may do otherwise than Python is what numba makes of an operation on some types. These apps have each
+#: operator and each function that programs call, on all types on which any app of `tests/program` has them; besides,
+#: machine code that is called again while it runs, and events that leave twice. All else of the texts the laws have
+#: Python run, and `make fuzz-programs` compiles one of 20 apps that it draws.
+SHAPES = [APP, LEAVING, SORTED, CHUNKS, COUNTED, STATES, BACK, FUNCTIONS, NUMBERED]
+SHAPES += [some_of(ARRANGED, 1, 3, 4, 5), some_of(SESSIONS, 0, 1), some_of(SNAPSHOTS, 6), some_of(JOINS, 0, 1, 2, 4)]
+SHAPES += [some_of(LOOKED, 0, 2, 3), some_of(JOINED, 0, 1, 2, 5, 6, 9), some_of(UNIQUE_JOINED, 0, 3)]
 
 
 @pytest.mark.parametrize("app", SHAPES)
 def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
-    checked, whole, asks = checked_app(app), app in (SORTED, EXTERNAL, NUMBERED), asked_of(app)
+    checked, whole, asks = checked_app(app), app in (SORTED, NUMBERED), asked_of(app)
     assert sum(alike(checked, Random(seed), compiled, steps=40, whole=whole, asks=asks) for seed in range(8)) > 300
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in scalar")
+@pytest.mark.parametrize("app", [LATER, ABSENT, PAIRS])
+def test_a_program_without_operations_of_its_own_does_the_same_as_the_operators(app: str) -> None:
+    checked = checked_app(app)
+    assert sum(alike(checked, Random(seed), interpreted, steps=40) for seed in range(8)) > 300
 
 
 def test_a_compiled_program_adds_the_same_to_aggregations() -> None:

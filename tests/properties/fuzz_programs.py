@@ -88,7 +88,7 @@ def _compiled(program: Program) -> Compiled:
 def main(arguments: list[str] | None = None) -> int:
     """Run what is left of the seeds; the exit status is 1 where anything went wrong."""
     options = options_of(__doc__, 10_000, "out/fuzz_programs.jsonl")
-    options.add_argument("--compiled", type=int, default=50, help="compile one of so many apps; 0: none")
+    options.add_argument("--compiled", type=int, default=20, help="compile one of so many apps; 0: none")
     given = options.parse_args(arguments)
     return run(given, partial(trial, compiled=given.compiled))
 
