@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import spec_from_loader
 from pathlib import Path
@@ -14,6 +15,7 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
+import numpy
 import pytest
 
 from spdist.language.format import format_app
@@ -208,6 +210,29 @@ def test_a_program_looks_at_each_index_where_numba_is_told_to(tmp_path: Path) ->
     command = [sys.executable, str(tmp_path / "checked.py")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.stdout == "9\nindex is out of bounds\n", done.stderr
+
+
+OF_TWO_TYPES = """
+from spdist.program.machine.passes import program
+
+@program
+def run(given, place):
+    if place:
+        number = given[place]
+        found = number % 10
+    else:
+        number = 0.25
+        found = int(number * 8.0)
+    return found
+"""
+
+
+def test_a_whole_number_stays_one_where_a_real_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "of_two_types.py").write_text(OF_TWO_TYPES)
+    monkeypatch.syspath_prepend(tmp_path)
+    run = import_module("of_two_types").run
+    assert run(numpy.full(3, 2**62 + 1), 1) == 5  # as a real it would be 2^62
+    assert run(numpy.full(3, 2**62 + 1), 0) == 2
 
 
 PLAIN = written(shape_of(checked_app(f"{STREAM} from S select sym insert into Out;")), ("Out",))
