@@ -20,7 +20,7 @@ from spdist.replay.cases import run_case
 
 __all__ = ["CaseLine", "CaseResult", "read_case", "read_cases", "replay", "replay_line", "result_of"]
 
-#: Cases that one call of another process works off; a process that dies costs no more than these a second try.
+#: Cases that one call of another process works off; where a process dies, these are replayed in some ten others.
 _PIECE = 50
 _SMALLEST = {"app": "define stream S (v int); from S insert into Out;"}
 
@@ -141,7 +141,7 @@ def replay(lines: Sequence[CaseLine], jobs: int = 1) -> Iterator[CaseResult]:
             try:
                 results = running[number].result()
             except (BrokenProcessPool, IndexError):
-                results = [_alone(line) for line in piece]
+                results = _apart(piece)
             yield from results
 
 
@@ -171,10 +171,13 @@ def _replay_piece(lines: Sequence[CaseLine]) -> list[CaseResult]:
         return [_replayed(line) for line in lines]
 
 
-def _alone(line: CaseLine) -> CaseResult:
-    """Replay a case in a process of its own, since one of those around it ended the process it was in."""
+def _apart(lines: Sequence[CaseLine]) -> list[CaseResult]:
+    """Replay cases in a process of their own, as one may have ended the one they were in; each half in another then."""
     with _pool(1) as pool:
         try:
-            return pool.submit(_replay_piece, [line]).result()[0]
+            return pool.submit(_replay_piece, lines).result()
         except BrokenProcessPool as error:
-            return result_of({"name": line.name, "error": error_of(error)})
+            if len(lines) == 1:
+                return [result_of({"name": lines[0].name, "error": error_of(error)})]
+    half = len(lines) // 2
+    return [*_apart(lines[:half]), *_apart(lines[half:])]

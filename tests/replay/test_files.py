@@ -66,8 +66,8 @@ def test_a_case_that_takes_too_long_is_given_up() -> None:
 def test_a_case_that_ends_its_process_does_not_end_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # Processes are started anew: this module, which they import for the function they work for, ends one of them.
     monkeypatch.setattr("spdist.replay.files._replay_piece", dying_piece)
-    lines = [line(f"good {n}") for n in range(30)]
-    lines[7] = line("deadly")
+    lines = [line(f"good {n}") for n in range(5)]
+    lines[3] = line("deadly")
     results = [json.loads(result.text) for result in replay(lines, 2)]
     assert [result["name"] for result in results] == [one.name for one in lines]
     assert [result["name"] for result in results if "error" in result] == ["deadly"]
