@@ -213,10 +213,12 @@ def test_a_program_looks_at_each_index_where_numba_is_told_to(tmp_path: Path) ->
 
 
 OF_TWO_TYPES = """
+from numpy import float64
+
 from spdist.program.machine.passes import program
 
 @program
-def run(given, place):
+def remainder(given, place):
     if place:
         number = given[place]
         found = number % 10
@@ -224,15 +226,30 @@ def run(given, place):
         number = 0.25
         found = int(number * 8.0)
     return found
+
+@program
+def square(given, place):
+    if place:
+        number = given[place]
+        found = float64(number * number)
+    else:
+        number = 0.25
+        found = number * number
+    return found
 """
 
 
-def test_a_whole_number_stays_one_where_a_real_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_keeps_its_type_where_one_of_another_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "of_two_types.py").write_text(OF_TWO_TYPES)
     monkeypatch.syspath_prepend(tmp_path)
-    run = import_module("of_two_types").run
-    assert run(numpy.full(3, 2**62 + 1), 1) == 5  # as a real it would be 2^62
-    assert run(numpy.full(3, 2**62 + 1), 0) == 2
+    compiled = import_module("of_two_types")
+    assert compiled.remainder(numpy.full(3, 2**62 + 1), 1) == 5  # as a real it would be 2^62
+    assert compiled.remainder(numpy.full(3, 2**62 + 1), 0) == 2
+    narrow = numpy.float32(1.1)
+    assert compiled.square(numpy.full(3, narrow), 1) == float(narrow * narrow)  # as a double it would be 1.2100000524
+    assert compiled.square(numpy.full(3, narrow), 0) == 0.0625
 
 
 PLAIN = written(shape_of(checked_app(f"{STREAM} from S select sym insert into Out;")), ("Out",))

@@ -27,8 +27,13 @@ from spdist.program.machine.arithmetic import HOW
 
 __all__ = ["program"]
 
-#: As reals, or one as the other, they would not always be the numbers that they are.
-_WHOLE = (types.int64, types.uint64)
+#: What a variable may be that is given such a number: as anything else it would not always be the same number, or would
+#: not be computed with in the same way.
+_MAY_BE = {
+    types.int64: (types.int64, types.uint64),
+    types.uint64: (types.int64, types.uint64),
+    types.float32: (types.float32,),
+}
 
 
 class _Remembering:
@@ -71,9 +76,13 @@ class _Types(NopythonTypeInference):
 
 
 def _is_mixed(state: Any) -> bool:
-    """Return whether a variable is given whole numbers and is none, so it is several variables."""
-    assigned = (one for block in state.func_ir.blocks.values() for one in block.find_insts(ir.Assign))
-    return any(_given(state, one.value) in _WHOLE and state.typemap[one.target.name] not in _WHOLE for one in assigned)
+    """Return whether a variable is given numbers of another type than its own, so it is several variables."""
+    for block in state.func_ir.blocks.values():
+        for one in block.find_insts(ir.Assign):
+            own = state.typemap[one.target.name]
+            if own not in _MAY_BE.get(_given(state, one.value), (own,)):
+                return True
+    return False
 
 
 def _given(state: Any, value: Any) -> Any:
