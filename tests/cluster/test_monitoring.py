@@ -93,7 +93,8 @@ def test_the_journal_is_asked_in_parts(tmp_path: Path, eventually: Eventually) -
         assert [one for one in both if one["kind"] == "app-deployed"] == [b, a]
         assert {one["kind"] for one in both} == {"app-deployed", "elected"}
         assert journal(http, kind="app-deployed", before=b["id"]) == [a]
-        assert journal(http, kind="app-deployed", since=b["time"] + 1) == []
+        # Clocks are set back now and then.
+        assert journal(http, kind="app-deployed", since=max(a["time"], b["time"]) + 1) == []
         assert b not in journal(http, until=b["time"])
 
 
