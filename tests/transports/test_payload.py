@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spdist.errors import MappingError
@@ -33,6 +33,8 @@ def same(left: Any, right: Any) -> bool:
         return left == right or (math.isnan(left) and math.isnan(right))
     if isinstance(left, list | tuple | deque):
         return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, dict):
+        return same([*left.items()], [*right.items()])
     return bool(left == right)
 
 
@@ -133,6 +135,7 @@ values = st.recursive(
 
 
 @given(values)
+@example({0: math.nan})
 def test_any_plain_value_can_travel(value: Any) -> None:
     assert same(unpack_value(pack_value(value)), value)
 
