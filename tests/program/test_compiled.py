@@ -236,6 +236,16 @@ def square(given, place):
         number = 0.25
         found = number * number
     return found
+
+@program
+def twice(given, place):
+    if place:
+        number = given[place], place
+        found = number[0] + number[1]
+    else:
+        number = given[place]
+        found = number * 2
+    return found
 """
 
 
@@ -250,6 +260,7 @@ def test_a_number_keeps_its_type_where_one_of_another_has_its_name(
     narrow = numpy.float32(1.1)
     assert compiled.square(numpy.full(3, narrow), 1) == float(narrow * narrow)  # as a double it would be 1.2100000524
     assert compiled.square(numpy.full(3, narrow), 0) == 0.0625
+    assert compiled.twice(numpy.arange(3), 2) == 4  # a pair, then a number
 
 
 PLAIN = written(shape_of(checked_app(f"{STREAM} from S select sym insert into Out;")), ("Out",))

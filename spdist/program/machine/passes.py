@@ -2,7 +2,7 @@
 
 The others look for closures, functions to be written out, lists of unlike things, and rewrite array expressions: a
 program has numbers, pointers and loops. Nor does each assignment become a variable of its own (`ReconstructSSA`), as
-LLVM does that again, and faster, but where a name is once a whole number and once a real. What numba finds for a call
+LLVM does that again, and faster, but where a name has numbers of several types. What numba finds for a call
 of some types it is asked once. A text is compiled in 0.4 of the time, to the same instructions.
 """
 
@@ -14,6 +14,7 @@ import numba
 from numba.core import ir, types
 from numba.core.compiler import CompilerBase
 from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.errors import TypingError
 from numba.core.typed_passes import (
     IRLegalization,
     NativeLowering,
@@ -65,8 +66,12 @@ class _Types(NopythonTypeInference):
         """Find them; numba asks for it."""
         asked, context = state.return_type, state.typingctx
         state.typingctx = _Remembering(context)
-        super().run_pass(state)
-        if _is_mixed(state):
+        try:
+            super().run_pass(state)
+            mixed = _is_mixed(state)
+        except TypingError:
+            mixed = True  # a name has types that none has in common; who uses one wrongly is told below
+        if mixed:
             state.return_type = asked
             ReconstructSSA().run_pass(state)
             super().run_pass(state)
