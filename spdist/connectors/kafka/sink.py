@@ -45,6 +45,7 @@ from spdist.connectors.sending import SendError, SinkContext
 from spdist.errors import TransportError
 from spdist.transports.delivery import KEEPS_EVENTS, Delivery, on_error_of
 from spdist.transports.kafka.options import asyncio_options
+from spdist.transports.loops import end_other_tasks
 from spdist.transports.options import Options
 
 __all__ = ["KafkaSink", "KafkaWriter", "Refused", "open_sink"]
@@ -331,17 +332,10 @@ class KafkaWriter:
         """End whatever runs on the thread: a producer that cannot reach its brokers ends by itself only when it has."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            await _end_others()
+            await end_other_tasks()
             with contextlib.suppress(KafkaError, OSError, TimeoutError, asyncio.CancelledError):
                 await asyncio.wait_for(producer.stop(), _END_S)
-            await _end_others()
-
-
-async def _end_others() -> None:
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+            await end_other_tasks()
 
 
 async def _partitions(producer: AIOKafkaProducer, topic: str) -> list[int]:

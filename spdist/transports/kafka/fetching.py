@@ -36,6 +36,7 @@ from spdist.transports.kafka.options import KafkaSettings, asyncio_options, pyth
 from spdist.transports.kafka.record_batches import FetchedMessages, compile_later, following_offset, messages_of
 from spdist.transports.kafka.transport import unanswered
 from spdist.transports.kafka.zookeeper import bootstrap_servers
+from spdist.transports.loops import end_other_tasks, run_loop
 
 __all__ = ["KafkaFetcher"]
 
@@ -162,7 +163,7 @@ class KafkaFetcher:
         if self._loop is None or self._pid != os.getpid():
             compile_later()
             self._pid, self._client, self._loop = os.getpid(), None, asyncio.new_event_loop()
-            self._thread = threading.Thread(target=_run, args=(self._loop,), name="kafka fetcher", daemon=True)
+            self._thread = threading.Thread(target=run_loop, args=(self._loop,), name="kafka fetcher", daemon=True)
             self._thread.start()
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
@@ -259,24 +260,13 @@ class KafkaFetcher:
     async def _ended(self) -> None:
         """Close the connections, and end what is still asked for."""
         await self._dropped()
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_other_tasks()
 
     async def _dropped(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             with contextlib.suppress(KafkaError, OSError, TimeoutError):
                 await asyncio.wait_for(client.close(), _END_S)
-
-
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped, and close it, also where nobody waits so long."""
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
 
 
 def _worded(error: BaseException) -> str:

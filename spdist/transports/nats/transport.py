@@ -25,6 +25,7 @@ from urllib.parse import quote, unquote
 
 from spdist.errors import TransportError, TransportUnavailableError
 from spdist.transports.base import Record
+from spdist.transports.loops import end_other_tasks, run_loop
 from spdist.transports.names import plain_name
 from spdist.transports.nats.settings import NatsSettings
 from spdist.transports.payloads.headers import CLOCK, COUNT, PRODUCER, SEQ, outsiders_record, read_numbers
@@ -289,7 +290,7 @@ class NatsTransport:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._connecting = asyncio.Lock()
-            threading.Thread(target=_run_loop, args=(self._loop,), name="nats", daemon=True).start()
+            threading.Thread(target=run_loop, args=(self._loop,), name="nats", daemon=True).start()
         return self._loop
 
     async def _patiently(self, call: Callable[[JetStreamContext], Awaitable[T]], doing: str, deadline: float) -> T:
@@ -359,21 +360,12 @@ class NatsTransport:
         return options
 
 
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    loop.run_forever()
-    loop.close()
-
-
 async def _ended(client: Client | None) -> None:
     """Close the connection, and end what is still asked for: nobody would answer it."""
     if client is not None:
         with contextlib.suppress(Exception):
             await asyncio.wait_for(client.close(), _REQUEST_TIMEOUT_S)
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    await end_other_tasks()
 
 
 async def _quiet(_: Exception) -> None:
