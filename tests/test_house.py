@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tokenize
 import tomllib
 from collections.abc import Iterator
@@ -338,3 +339,13 @@ def test_the_methods_that_the_glossary_names_are_there() -> None:
     there = {given for path in paths for _, given in methods_and_fields(path)}
     first = [row.partition("|")[0] for row in re.findall(r"^\| (.*)$", table, flags=re.MULTILINE)]
     assert {name for cell in first for name in re.findall(r"`(\w+)`", cell)} <= there
+
+
+@pytest.mark.parametrize("given", [{}, {"CI": "true"}])
+def test_laws_draw_the_same_each_time_where_ci_is_set(given: dict[str, str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "CI"} | given
+    code = "import tests.conftest, hypothesis; print(hypothesis.settings().derandomize)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{bool(given)}\n"
