@@ -191,13 +191,15 @@ class Rooms:
             self._spare = -1
             count += self._events
         if count > self._spare:
-            begun = {room: self._begun(room) for room in self._rooms if self.within or room not in self._passing}
-            for room, used in begun.items():
-                if used + count * self._each(room) > self._rooms[room]:
-                    self._grow(room, used + count * self._each(room))
-            # What windows hold now is put out once, whichever call it is.
-            spare = ((self._rooms[room] - used) // self._each(room) for room, used in begun.items())
-            self._spare = min(spare, default=2**63)
+            spare = 2**63
+            for room in self._rooms:
+                if self.within or room not in self._passing:
+                    # What windows hold now is put out once, whichever call it is.
+                    used, each = self._begun(room), self._each(room)
+                    if used + count * each > self._rooms[room]:
+                        self._grow(room, used + count * each)
+                    spare = min(spare, (self._rooms[room] - used) // each)
+            self._spare = spare
             self._left = self._spare if self.within else self._left
         self._spare -= count
         self._left -= count
