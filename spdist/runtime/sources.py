@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -118,8 +119,13 @@ class Sources:
         return counted
 
     def _stop(self) -> None:
-        for one in (*self._sources, *self._writers):
-            one.stop()
+        """Stop all at the same time: while one waits for its server, another has a port that is wanted elsewhere."""
+        with ThreadPoolExecutor(max(1, len(self)), "stop sources") as threads:
+            stopped = [threads.submit(one.stop) for one in self._sources]
+            for one in self._writers:
+                one.stop()
+        for each in stopped:
+            each.result()
 
 
 def sources_of(assignments: Sequence[Assignment], transport: Transport, host: SparkHost) -> tuple[Sources, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from spdist.errors import AppValidationError, TransportError
 from spdist.planning.topology import Assignment
 from spdist.runtime import standalone
 from spdist.services.process import HOST, free_port
+from tests.runtime.test_sources import HTTP, Fed, fed
+
+__all__ = ["fed"]
 
 APP = """@app:name('Orders')
 @source(type='http', receiver.url='{url}/a', @map(type='json')) define stream A (k string);
@@ -55,3 +59,19 @@ def test_an_address_of_another_machine_is_none_to_listen_on() -> None:
 def test_a_wrong_address_shows_its_place() -> None:
     with pytest.raises(AppValidationError, match=r"is no address: 'ftp://x/a' \(line 2, column \d+\)\n@source"):
         check_ports(prepared("ftp://x"), Allowed())
+
+
+def test_a_source_that_does_not_stop_keeps_no_other_from_it(
+    fed: Callable[..., Fed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A port is free for who takes over, while another source of the app still waits for its server."""
+    one = fed(HTTP.format("", "") + HTTP.format("", "").replace("/in", "/other"))
+    first, second = one.sources._sources
+    ended = threading.Event()
+    stop = second.stop
+    monkeypatch.setattr(second, "stop", lambda: (stop(), ended.set()))
+    waited = []
+    monkeypatch.setattr(first, "stop", lambda: waited.append(ended.wait(20)))
+    one.sources.stop()
+    assert waited == [True]
+    monkeypatch.undo()
