@@ -272,6 +272,8 @@ class Program:
         What is computed of events before the loop.
     known : mapping of str to set of int
         The attributes of each source that must not be null, by stream: the operators fail where they are.
+    single : frozenset of str
+        The streams that are put out whose chunks are noted only where one has several events (`Block.single`).
     """
 
     source: str
@@ -286,6 +288,7 @@ class Program:
     text_functions: tuple[TextFunction, ...] = ()
     computed: tuple[ComputedAttribute, ...] = ()
     known: Mapping[str, set[int]] = field(default_factory=dict)
+    single: frozenset[str] = frozenset()
 
     @property
     def calls(self) -> bool:
@@ -335,6 +338,8 @@ class Block:
         The condition under which an event, ``{}``, is one of the chunk; empty where all are.
     leaves : str
         The condition under which an event, ``{}``, leaves the named window that has released it; empty where none does.
+    single : bool
+        Whether each of its events comes from one of a source that has caused it, and no other one of it does.
     """
 
     stream: str
@@ -348,6 +353,7 @@ class Block:
     most: Most = field(default_factory=lambda: Most({EACH: 1}))
     guard: str = ""
     leaves: str = ""
+    single: bool = False
 
     @property
     def timestamp(self) -> str:
@@ -424,6 +430,10 @@ class Whole(Protocol):
 
     def outside(self, stream: str) -> tuple[str, str] | None:
         """Return the prefix and the room of the arrays in which a stream goes out, where nobody else gets it."""
+        ...
+
+    def is_single(self, block: Block) -> bool:
+        """Tell whether the stream of a block is put out in chunks of one event each where each event is a chunk."""
         ...
 
     def follows(self, query: QueryText, block: Block, key: str) -> list[str]:

@@ -15,7 +15,7 @@ from spdist.language import ast
 from spdist.language.types import Type
 from spdist.program.aggregations.bucket_text import AddWriter
 from spdist.program.arrays import Arrays
-from spdist.program.call_text import CallWriter, begun, declares_shared, fired_in_turn
+from spdist.program.call_text import CallWriter, declares_shared, fired_in_turn
 from spdist.program.called import Called, Site
 from spdist.program.expansion import Expansion
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value, dtype_of
@@ -24,6 +24,7 @@ from spdist.program.joins.shape import Joined
 from spdist.program.joins.side_text import named_text
 from spdist.program.joins.text import JoinWriter
 from spdist.program.key_text import finds
+from spdist.program.loop_text import module
 from spdist.program.partition_key import partition_word
 from spdist.program.partition_text import ComputedKeys
 from spdist.program.parts import NULL_TEXT, Block, Most, Origin, Program, QueryText, Whole, indent, ticks
@@ -39,7 +40,7 @@ from spdist.program.shape import Batched, Keyed, Query, Read, Sessions, Shape, s
 from spdist.program.tables.change_text import ChangeText
 from spdist.program.tables.shape import LoopTable
 from spdist.program.text_functions import Computed
-from spdist.program.timer_text import NEVER, RATE_LIMIT, fired, latest, rank
+from spdist.program.timer_text import RATE_LIMIT, fired, latest, rank
 
 __all__ = ["written"]
 
@@ -70,14 +71,17 @@ def written(shape: Shape, put_out: tuple[str, ...]) -> Program:
     """
     needed: _Attributes = set()
     computed: _Attributes = set()
+    several: set[str] = set()
     functions: _Functions = {}
     while True:
-        writer = Writer(shape, put_out, frozenset(needed), frozenset(computed), functions)
+        writer = Writer(shape, put_out, frozenset(needed), frozenset(computed), frozenset(several), functions)
         program = writer.program()
-        if writer.needs <= needed and writer.computed <= computed:
+        found = writer.outputs
+        if writer.needs <= needed and found.computed <= computed and found.several <= several:
             return program
         needed |= writer.needs
-        computed |= writer.computed
+        computed |= found.computed
+        several |= found.several
 
 
 class Writer:
@@ -91,6 +95,8 @@ class Writer:
         The attributes that are read.
     computed : frozenset
         The attributes of streams put out that are not, on every way, the same attribute of a source.
+    several : frozenset
+        The streams of which one event of a source may put out several.
     functions : dict
         The functions that queries have computed before the loop, as far as they are known; others are added.
 
@@ -105,6 +111,7 @@ class Writer:
         put_out: tuple[str, ...],
         needed: frozenset[tuple[str, int]],
         computed: frozenset[tuple[str, int]],
+        several: frozenset[str],
         functions: _Functions,
     ) -> None:
         self.needed = needed
@@ -122,7 +129,7 @@ class Writer:
         self._returned = False
         self._sites: list[Site] = []
         self._timed = any(read.timed or ticks(read) for read in shape.queries)
-        self._outputs = OutputWriter(shape, put_out, computed, self._timed)
+        self.outputs = OutputWriter(shape, put_out, computed, self._timed, several)
         self._most: dict[str, Most] = {}
         self._queries: dict[int, QueryText] = {}
         self.functions = FunctionArrays(shape, self.arrays, self.reads_source)
@@ -142,8 +149,9 @@ class Writer:
             self.arrays.declare(f"{owner}_ts", NUMBER, room)
             self._returned = number >= len(self._shape.sources)
             origins = tuple(None if self._returned else (stream, place) for place in range(len(types)))
-            block = Block(stream, owner, types, "begin", "end", "", origins, room)
-            body += [f"if which[c] == {number}:", *indent(self.readers(block, None, ""))]
+            block = Block(stream, owner, types, "begin", "end", "", origins, room, single=not self._returned)
+            lines = self.readers(block, None, "")
+            body += [f"if which[c] == {number}:", *indent(lines)] if self._tells_sources else lines
         self._returned = False
         timers = self._timers()
         if self._blocks > _MOST_BLOCKS:
@@ -160,19 +168,25 @@ class Writer:
         expires = [line for query in queries for line in _expires(self, query)]
         forgets = [line for query in queries for line in query.forgets]
         return Program(
-            _module(self.arrays, self._shape.is_mixed, timers, body, expires, forgets),
+            module(self.arrays, self._shape.is_mixed, self._tells_sources, timers, body, expires, forgets),
             self.arrays,
             self._shape,
             queries,
             read,
-            self._outputs.origins(),
+            self.outputs.origins(),
             self._most,
             tuple(self._texts),
             tuple(self._sites),
             self.functions.of_texts,
             self.functions.of_events,
             self._known,
+            self.outputs.single,
         )
+
+    @property
+    def _tells_sources(self) -> bool:
+        """Whether the loop looks which source a chunk is of; else a chunk begins where its number says."""
+        return self._timed or self._shape.is_mixed or len(self._shape.sources) != 1
 
     def _timers(self) -> list[str]:
         """Return what wakes queries that are due; what comes to them, also by other timers, is known before."""
@@ -210,11 +224,6 @@ class Writer:
         return f"t{self._names}"
 
     @property
-    def computed(self) -> _Attributes:
-        """The attributes that are put out and computed, as they were found this time."""
-        return self._outputs.computed
-
-    @property
     def cause(self) -> str:
         """Source of the rank of the event that is processed."""
         return "shared[CAUSE]" if self._shape.is_mixed else "c"
@@ -246,10 +255,14 @@ class Writer:
         """Return a table of the program; None where it has none of that name."""
         return self._shape.tables.get(id)
 
+    def is_single(self, block: Block) -> bool:
+        """Tell whether the stream of a block is put out in chunks of one event each where each event is a chunk."""
+        return self.outputs.is_single(block)
+
     def outside(self, stream: str) -> tuple[str, str] | None:
         """Return the prefix and the room of the arrays in which a stream goes out, where nobody else gets it."""
         read = any(stream in streams_of(element) for element in self._shape.elements)
-        return None if read or stream not in self._put_out else self._outputs.buffers(stream)
+        return None if read or stream not in self._put_out else self.outputs.buffers(stream)
 
     def follows(self, query: QueryText, block: Block, key: str) -> list[str]:
         """Return what is done with the results of a query, for the parameters see `readers`."""
@@ -295,7 +308,7 @@ class Writer:
                     apart.append((lines, partial(_unless, failed)))
                     lines = []
         if block.stream in self._put_out and not (self._returned and not block.source):
-            lines += self._outputs.lines(self, block)
+            lines += self.outputs.lines(self, block)
         # Who stands behind an element that fails does not get the events.
         for before, around in reversed(apart):
             lines = [*before, *around(lines)]
@@ -338,7 +351,7 @@ class Writer:
         def word(event: str) -> str:
             return partition_word(Value(f"{values}[{event}]", "", block.types[place]))
 
-        run = replace(block, begin=first, end=end, guard=f"{nulls}[{{}}] == 0")
+        run = replace(block, begin=first, end=end, guard=f"{nulls}[{{}}] == 0", single=False)
         lines: list[str] = []
         for read in keyed.queries:
             if block.stream in read.streams:
@@ -445,48 +458,3 @@ def _expires(whole: Whole, query: QueryText) -> list[str]:
 def _unless(failed: str, lines: list[str]) -> list[str]:
     """Return what is only done with events that a query has not failed on."""
     return [f"if not {failed}:", *indent(lines)] if lines else []
-
-
-def _module(
-    arrays: Arrays, mixed: bool, timers: list[str], body: list[str], expires: list[str], forgets: list[str]
-) -> str:
-    """Return the text, given what is done by timers, with each chunk, and without one, here before the state is read.
-
-    Where elements are called, what is known of the event and of timers stands in an array that others see, too.
-    """
-    parameters = ", ".join(arrays.declared)
-    calls = mixed or bool(arrays.asking)
-    causes, known = ("", "") if mixed else (", number, rung", f", 0, {NEVER}")
-    names = ("fired", "fired_number", "last", "last_block")
-    fires, fired = ("", "") if mixed else (", " + ", ".join(names), f", {NEVER}, 0, {NEVER}, 0")
-    timed = "timers_until" in arrays.declared
-    lines = [
-        "from spdist.program.machine.arithmetic import *",
-        "from spdist.program.machine.cell_kernels import *",
-        "from spdist.program.machine.days import *",
-        "from spdist.program.machine.kernels import *",
-        "from spdist.program.machine.sorting import *",
-        *(["from spdist.program.machine.calls import *"] if calls else []),
-        *(["from spdist.program.machine.shared import *"] if mixed else []),
-        "",
-        "",
-        "@loop",
-        f"def run(begins, chunk_size, at, which, fires, now, callback, {parameters}):",
-        *([f"    until{fires} = timers_until[0]{fired}"] if timed else []),
-        "    for c in range(len(begins)):",
-        *indent(indent(timers)),
-        f"        begin, end{causes} = begins[c], begins[c] + chunk_size{known}",
-        "        if at[c] > now:",
-        "            now = at[c]",
-        *indent(indent([*(begun() if mixed else []), *body])),
-        *(["    timers_until[0] = until"] if timed else []),
-        "    return now",
-        "",
-        "",
-        # To compile what does nothing, or little, would cost a tenth of a second for every ten arrays.
-        *(["@loop"] if expires else []),
-        f"def expire(now, {parameters}):",
-        *indent([*expires, *forgets]),
-        "    return now",
-    ]
-    return "\n".join(lines) + "\n"

@@ -67,6 +67,8 @@ class GroupWriter:
         self.conditions = self._conditions()
         query.conditions = [aggregate for _, aggregate in self.conditions]
         self.forgetting = ""
+        #: Source of how many results an event gives: a condition, where results are computed that go nowhere.
+        self.step = "1"
 
     @property
     def aggregated(self) -> bool:
@@ -134,7 +136,7 @@ class GroupWriter:
 
         Groups without totals have numbers for as long as the chunk lasts.
         """
-        following = [f"s = {count}", f"{count} += 1"]
+        following = [f"s = {count}", f"{count} += {self.step}"]
         if not self.collapses:
             return following
         if not self.grouped:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, dtype_of
-from spdist.program.parts import Block, Origin, Whole
+from spdist.program.parts import Block, Origin, Whole, indent
 from spdist.program.shape import Shape
 
 __all__ = ["OutputWriter"]
@@ -22,14 +22,28 @@ class OutputWriter:
         Their attributes that are not, on every way, the same attribute of a source.
     timed : bool
         Whether the program has timers.
+    several : frozenset of str
+        The streams of which one event of a source may put out several.
 
     State
     -----
-    `computed`: what it has found to be such attributes; and which attributes of sources the others are.
+    `computed`, `several`: what it has found to be such attributes, and such streams; and which attributes of sources
+    the others are.
     """
 
-    def __init__(self, shape: Shape, put_out: tuple[str, ...], known: frozenset[tuple[str, int]], timed: bool) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        put_out: tuple[str, ...],
+        known: frozenset[tuple[str, int]],
+        timed: bool,
+        several: frozenset[str],
+    ) -> None:
         self.computed: set[tuple[str, int]] = set()
+        self.several: set[str] = set()
+        # Of several sources, the place of an event among those of its own does not say which of all it is.
+        told = timed or shape.is_mixed or len(shape.sources) != 1
+        self._single = frozenset() if told else frozenset(put_out) - several
         self._shape = shape
         self._put_out = put_out
         self._known = known
@@ -47,6 +61,17 @@ class OutputWriter:
                 for place, origin in zip(places, origins, strict=True)
             )
         return found
+
+    @property
+    def single(self) -> frozenset[str]:
+        """The streams whose chunks are noted only where one has several events; see `Program.single`."""
+        return self._single
+
+    def is_single(self, block: Block) -> bool:
+        """Tell whether a block puts out to such a stream: then it is handed out whether it has an event or not."""
+        if not block.single:
+            self.several.add(block.stream)
+        return block.stream in self._single
 
     def buffers(self, stream: str) -> tuple[str, str]:
         """Return the prefix of the arrays in which a stream is handed out, and their room."""
@@ -82,8 +107,12 @@ class OutputWriter:
             f"k = {chunks}[0]",
             *(f"{owner}_{name}[k] = {text}" for name, (_, text) in chunk.items()),
             f"{chunks}[0] = k + 1",
-            f"{number} += {block.end} - {block.begin}",
         ]
+        if self.is_single(block):
+            # Behind the last one there is room for an event that does not come: to write there costs less than to ask.
+            alone = f"{owner}_number[{count}[0]] = {number}"
+            lines = ["if chunk_size == 1:", f"    {alone}", f"elif {block.end} > {block.begin}:", *indent(lines)]
+        lines.append(f"{number} += {block.end} - {block.begin}")
         if block.owner == owner:
             return [*lines, f"{count}[0] = {block.end}"]
         return [

@@ -15,6 +15,7 @@ from spdist.program.function_text import computed_value, origins_of
 from spdist.program.joins.side_text import NamedText, NamedWriter
 from spdist.program.parts import Block, Event, QueryText, Whole, by_kind, indent
 from spdist.program.queries.batch_groups import BatchGroups
+from spdist.program.queries.filter_text import Condition, computes_all, flagged, passing
 from spdist.program.queries.result_text import ResultWriter
 from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import Batched, Read, Sessions, Sliding
@@ -65,6 +66,7 @@ class QueryWriter:
         self._failed = whole.name()
         query.failed = ""
         self._groups = BatchGroups(whole.arrays, query, key or "0", whole.name(), self._writer)
+        self._flagged: list[str] | None = None  # what tells whether an event meets the conditions, as no branch
         self._window: WindowWriter | None = None
         if isinstance(query.read.window, Sliding) and not query.read.waits:
             make = SortedWriter if query.read.window.orders else WindowWriter
@@ -93,6 +95,9 @@ class QueryWriter:
             if not isinstance(batch, DelayWriter):
                 return loop
             return results.hands_over([*groups.before(), *loop, *groups.forgets()])
+        if computes_all(self._read, self._block):
+            self._groups.step = self._whole.name()
+            self._flagged = flagged(self._conditions(), self._groups.step)
         body: list[str] = []
         leaving = [] if window is None else results.emits(self._leaving(), leaves=True)
         if window is not None:
@@ -143,7 +148,8 @@ class QueryWriter:
         That is behind the event then.
         """
         guard = self._block.guard
-        body = [*([f"if not ({guard.format(self._event)}):", "    continue"] if guard else []), *self._filters(), *body]
+        tests = passing(self._conditions()) if self._flagged is None else self._flagged
+        body = [*([f"if not ({guard.format(self._event)}):", "    continue"] if guard else []), *tests, *body]
         body = [*([f"{place} = {self._event} + 1"] if place else []), *body]
         begin = place or self._block.begin
         return [f"for {self._event} in range({begin}, {self._block.end}):", *indent(body or ["pass"])]
@@ -325,14 +331,10 @@ class QueryWriter:
         values, nulls = self._whole.attribute(block.owner, place, block.types[place], block.room)
         return Value(f"{values}[{self._event}]", f"{nulls}[{self._event}] != 0", block.types[place])
 
-    def _filters(self) -> list[str]:
-        lines: list[str] = []
-        assert isinstance(self._read, Read)
-        for condition in self._read.filters:
-            writer = self._key_writer(self._read.checked.scope)
-            test = writer.condition(condition)
-            lines += [*writer.lines, f"if not ({test}):", "    continue"]
-        return lines
+    def _conditions(self) -> list[Condition]:
+        """Return the conditions in front of the window, each with what writes it."""
+        filters = self._read.filters if isinstance(self._read, Read) else ()
+        return [(self._key_writer(self._read.checked.scope), one) for one in filters]
 
     @property
     def _guard(self) -> Guard | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from spdist.language import ast
@@ -78,6 +79,8 @@ class ResultWriter:
             groups.begin = self.first
         self._arranged = Arrangement(self._buffers, self.count, alone, isinstance(query.read, Joined))
         limited = query.read.checked.query.rate is not None
+        #: Whether readers are only reached with results.
+        self._tests = True
         self._rate = limit_of(whole, query, self._arranged.buffers, key or "0") if limited and not silent else None
         self._readers = [] if silent else self._reading(key)
         #: Whether somebody wants results.
@@ -110,7 +113,7 @@ class ResultWriter:
         if self._rate is not None:
             begin, end = "0", self._rate.count
         test = f"if {end} > 0:" if begin == "0" else f"if {end} > {begin}:"
-        return [*limits, test, *indent(self._readers)]
+        return [*limits, test, *indent(self._readers)] if self._tests else [*limits, *self._readers]
 
     def _in_runs(self, alike: str) -> list[str]:
         """Return what hands results over in runs: those that are `alike` there, which is an array; or one by one."""
@@ -184,7 +187,15 @@ class ResultWriter:
             leaves = f"{owner}_kind[{{}}] != 0" if self._query.tells_kinds else "True"
         source = f"{owner}_source"
         block = Block(target, owner, types, *bounds, source, tuple(origins), buffers.room, most, leaves=leaves)
+        block = replace(block, single=self._is_single)
+        self._tests = not (buffers is self._buffers and buffers.begin != "0" and self._whole.is_single(block))
         return self._whole.follows(self._query, block, key)
+
+    @property
+    def _is_single(self) -> bool:
+        """Whether each result comes from an event of a source that has caused it, and no other one of it does."""
+        read, kept = self._read, self._read.puts_out_expired or self._read.waits or self._query.holds_back
+        return self._block.single and isinstance(read, Read) and not kept
 
     @property
     def _waits_for_ticks(self) -> bool:

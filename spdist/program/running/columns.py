@@ -46,8 +46,13 @@ class Ranks:
         self._of_source: dict[str, Any] = {}
 
     def first(self, count: int) -> Any:
-        """Return so many numbers from 0 on: not more than the last batch had events."""
+        """Return so many numbers from 0 on; nobody writes to them."""
+        self._make(count)
         return self._numbers[:count]
+
+    def _make(self, count: int) -> None:
+        if count > len(self._numbers):
+            self._numbers, self._of_source = numpy.arange(2 * count), {}
 
     def events(self, parts: Mapping[str, StreamPart]) -> tuple[Any, Any, Any]:
         """Return of all events their place among those of their source, when they are due, and the number of that.
@@ -55,8 +60,7 @@ class Ranks:
         Nobody writes to what is returned: of one stream it is used again.
         """
         total = sum(len(part.times) for part in parts.values())
-        if total >= len(self._numbers):
-            self._numbers, self._of_source = numpy.arange(2 * total), {}
+        self._make(total)
         if len(parts) == 1:
             ((stream, part),) = parts.items()
             which = self._of_source.get(stream)

@@ -120,6 +120,7 @@ class Running(Rooms):
         self._tables = [(id, info) for id, info in infos if info is not None]
         #: What is raised when the loop has ended; until then nothing is called any more.
         self._broken: BaseException | None = None
+        self._size = 1  # of the chunks of the last call
         #: What the text calls (`spdist.program.machine.shared`), where it calls something.
         self._kept: Any = None
         self._keeps_timestamps = program.keeps_timestamps
@@ -217,7 +218,7 @@ class Running(Rooms):
         arrays, chunks = self.arrays, []
         for output, target in enumerate(self.program.outputs):
             owner = f"h{output}"
-            times, bounds = arrays.get(f"{owner}_at"), self._bounds(output)
+            times, bounds = arrays.get(f"{owner}_at"), self._bounds(output, target)
             for chunk, (begin, end) in enumerate(pairwise(bounds.tolist())):
                 time = NO_TIMER if times is None else int(times[chunk])
                 stamps = arrays[f"{owner}_ts"][begin:end].tolist()
@@ -226,14 +227,16 @@ class Running(Rooms):
                 chunks.append((time, number, target, list(zip(stamps, rows, strict=True))))
         return chunks
 
-    def _bounds(self, output: int) -> Any:
+    def _bounds(self, output: int, stream: str) -> Any:
         """Return where each chunk that is put out to a stream begins, and where the last one ends."""
         owner, count = f"h{output}", self._count(output)
         if not count:
             return numpy.zeros(1, numpy.int64)
+        if self._size == 1 and stream in self.program.single:
+            return self._ranks.first(count + 1)
         chunks = int(self.arrays[f"{owner}_chunks"][0])
-        bounds = numpy.empty(chunks + 1, numpy.int64)
-        bounds[:chunks], bounds[chunks] = self.arrays[f"{owner}_begin"][:chunks], count
+        bounds = numpy.full(chunks + 1, count)
+        bounds[:chunks] = self.arrays[f"{owner}_begin"][:chunks]
         return bounds
 
     def _fill_chunk(self, number: int, stream: str, arrivals: Sequence[Arrival]) -> bool:
@@ -290,6 +293,7 @@ class Running(Rooms):
             if any(self.arrays[name] is not array for name, array in given.items()):
                 self.arrays.update(given)
                 self._parameters = self._given()
+        self._size = size
         accepting = [(id, info) for id, info in self._tables if not info[REFUSED]]
         self._broken, self.within = None, True
         parameters = self._parameters  # whoever makes room meanwhile puts others in their place
@@ -330,8 +334,6 @@ class Running(Rooms):
         causes, queries = (self.arrays[f"failed_{name}"][:count].tolist() for name in ("cause", "query"))
         return list(zip(causes, queries, strict=True))
 
-    # Columns.
-
     def _fill(self, stream: str, columns: Mapping[int, Any], stamps: Any) -> Lent:
         """Let events be the input; returns what the loop is to read where it is, in place of the arrays for it."""
         arrays, types, count = self.arrays, self._types[stream], len(stamps)
@@ -341,10 +343,11 @@ class Running(Rooms):
             column, name = columns[place], f"i{number}_{place}"
             values = arrays[name][:count]
             given = self.numbers(column, types[place], values)
-            if given.dtype == values.dtype and given.flags.aligned:
-                lent[name] = given
-            else:
-                values[:] = given
+            if given is not values:
+                if given.dtype == values.dtype and given.flags.aligned:
+                    lent[name] = given
+                else:
+                    values[:] = given
             nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else 0
             arrays[f"{name}_n"][:count] = nulls
         if stream not in self._copied:
@@ -358,7 +361,7 @@ class Running(Rooms):
         count = self._count(number)
         if not count:
             return None
-        source, bounds = arrays[f"{owner}_source"][:count], self._bounds(number)
+        source, bounds = arrays[f"{owner}_source"][:count], self._bounds(number, stream)
         chunks, made = len(bounds) - 1, []
         for place, (origin, type) in enumerate(self._shown[stream]):
             if origin is not None:
@@ -369,7 +372,8 @@ class Running(Rooms):
                 name = f"{owner}_{place}"
                 made.append(self.column(arrays[name][:count], arrays[f"{name}_n"][:count], type))
         batch = pa.RecordBatch.from_arrays(made, self._names[stream])
-        causes, firsts = (arrays[f"{owner}_{name}"][:chunks].copy() for name in ("cause", "number"))
+        causes = (source if stream in self.program.single else arrays[f"{owner}_cause"][:chunks]).copy()
+        firsts = arrays[f"{owner}_number"][:chunks].copy()
         times = arrays[f"{owner}_at"][:chunks].copy() if f"{owner}_at" in arrays else None
         stamps = None if self._keeps_timestamps else arrays[f"{owner}_ts"][:count].copy()
         return PutOut(ReadRows(batch, lambda: None), bounds, causes, firsts, stamps, times)

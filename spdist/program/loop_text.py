@@ -1,0 +1,83 @@
+"""The module around the blocks of a program: its imports, and the loop over chunks."""
+
+from __future__ import annotations
+
+import re
+
+from spdist.program.arrays import Arrays
+from spdist.program.call_text import begun
+from spdist.program.parts import indent
+from spdist.program.timer_text import NEVER
+
+__all__ = ["module"]
+
+
+def module(
+    arrays: Arrays,
+    mixed: bool,
+    tells_sources: bool,
+    timers: list[str],
+    body: list[str],
+    expires: list[str],
+    forgets: list[str],
+) -> str:
+    """Return the text of a program.
+
+    Parameters
+    ----------
+    arrays : Arrays
+        What it is given.
+    mixed : bool
+        Whether elements are called: then what is known of the event and of timers stands in an array that they see.
+    tells_sources : bool
+        Whether chunks are of several sources, or timers run between them. Else a chunk begins where its number says,
+        and the clock is only looked at where the text asks for it.
+    timers, body : list of str
+        What is done in front of a chunk, by timers, and with it.
+    expires, forgets : list of str
+        What is done without a chunk, before the state is read.
+    """
+    parameters = ", ".join(arrays.declared)
+    calls = mixed or bool(arrays.asking)
+    names = ("fired", "fired_number", "last", "last_block")
+    fires, fired = ("", "") if mixed else (", " + ", ".join(names), f", {NEVER}, 0, {NEVER}, 0")
+    timed = "timers_until" in arrays.declared
+    lines = [
+        "from spdist.program.machine.arithmetic import *",
+        "from spdist.program.machine.cell_kernels import *",
+        "from spdist.program.machine.days import *",
+        "from spdist.program.machine.kernels import *",
+        "from spdist.program.machine.sorting import *",
+        *(["from spdist.program.machine.calls import *"] if calls else []),
+        *(["from spdist.program.machine.shared import *"] if mixed else []),
+        "",
+        "",
+        "@loop",
+        f"def run(begins, chunk_size, at, which, fires, now, callback, {parameters}):",
+        *([f"    until{fires} = timers_until[0]{fired}"] if timed else []),
+        "    for c in range(len(begins)):",
+        *indent(indent([*timers, *_chunk(mixed, tells_sources, body), *body])),
+        *(["    timers_until[0] = until"] if timed else []),
+        "    return now",
+        "",
+        "",
+        # To compile what does nothing, or little, would cost a tenth of a second for every ten arrays.
+        *(["@loop"] if expires else []),
+        f"def expire(now, {parameters}):",
+        *indent([*expires, *forgets]),
+        "    return now",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _chunk(mixed: bool, tells_sources: bool, body: list[str]) -> list[str]:
+    """Return what is known of a chunk."""
+    causes, known = ("", "") if mixed else (", number, rung", f", 0, {NEVER}")
+    begin = "begins[c]" if tells_sources else "c * chunk_size"
+    clock = ["if at[c] > now:", "    now = at[c]"]
+    asked = tells_sources or any(re.search(r"\bnow\b", line) for line in body)
+    return [
+        f"begin, end{causes} = {begin}, {begin} + chunk_size{known}",
+        *(clock if asked else []),
+        *(begun() if mixed else []),
+    ]
