@@ -296,7 +296,7 @@ class Spark:
     """``spark`` (ours): the Spark session of a worker process.
 
     `merge_wait_ms` bounds how long a live app with several inputs waits for one that lags; `tick_interval_ms` is
-    how often an idle query wakes so that windows expire and absence is noticed while a stream is silent. `shards`
+    how often a query wakes while its streams are silent and a window or an absence waits for time. `shards`
     is into how many parts each group instance is split by key where that changes no result; a manager's setting
     counts. A process that hosts live state and grows beyond `max_state_bytes` ends its group with an error; what is
     stored of it is complete. An event that takes longer than `slow_event_ms` is told as what its group waits for.

@@ -37,6 +37,10 @@ class FakeApp:
         self.waiting: list[tuple[int, tuple[Any, ...]]] = []
         self._out: list[Callable[[Chunk], None]] = []
 
+    @property
+    def next_timer(self) -> int | None:
+        return self.timers[0][0] if self.timers else None
+
     def start(self, now_ms: int) -> None:
         self.clock = self.began = now_ms
 

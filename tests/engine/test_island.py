@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from spdist.engine.island.hosted import build_island
 from spdist.engine.island.island import Island
+from spdist.engine.shards.shards import idle_until
 from spdist.errors import MappingError, PlanningError, StateError
 from spdist.language.types import Schema
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
@@ -82,6 +84,22 @@ def test_a_live_island_begins_now_and_fires_while_its_stream_is_silent() -> None
     records = one.process([], 5040)
     assert put_out(records) == [(5040, ("quiet x", 1))]
     assert records[-1].clock == 5040
+
+
+def test_an_island_says_until_when_nothing_happens_unless_something_comes() -> None:
+    one = island(FED, playback=False, outputs=ONE)
+    assert idle_until(one) == 0  # it has not begun
+    one.process([], 5000)
+    assert idle_until(one) is None
+    one.process([fed((5010, "x", 1))], 5012)
+    assert idle_until(one) == 5040
+    one.process([], 5040)
+    assert idle_until(one) is None
+    lagging = replace(FED_B, producers=("B-g-1",))
+    two = island(FED, lagging, playback=False, outputs=ONE)
+    two.process([fed((5010, "x", 1))], 5012)
+    assert (two.pending, idle_until(two)) == (1, 0)  # an event waits for what the other group says
+    assert idle_until(island(FED)) == 0  # in playback nobody asks: time does not pass by itself
 
 
 def test_a_chunk_comes_out_whole_with_its_own_timestamps_and_goes_in_as_one() -> None:

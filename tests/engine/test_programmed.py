@@ -265,3 +265,19 @@ def test_a_defect_of_the_writer_leaves_the_app_to_its_operators(
     assert "could not be written: KeyError('a defect')" in app.app.programmed.reason
     assert len(unwritten_programs) == 1
     unwritten_programs.clear()
+
+
+def test_time_passes_in_steps_that_a_program_can_go() -> None:
+    """Where the clock goes far operators skip most waits of an absence: an idle app is woken before that."""
+    plain, other = started(
+        f"{STREAM} from every e1=S[price > 1.0], not S[price > 2.0] for 5 sec select e1.sym insert into Out;"
+    )
+    assert plain.app.next_timer is None
+    step = other.app.next_timer
+    assert step is not None
+    other.app.advance(step)
+    assert other.app.programmed is not None
+    assert other.app.programmed.active
+    other.app.advance(2 * step)
+    assert not other.app.programmed.active
+    assert other.app.next_timer is None

@@ -11,6 +11,7 @@ import pytest
 
 from spdist.engine.shards.columns import from_batch
 from spdist.engine.spark.source import LogDataSource, LogReader, SourceSettings, read_control
+from spdist.engine.spark.stopping import IdleTasks
 from spdist.transports.base import Record
 from spdist.transports.log import LogTransport
 
@@ -67,6 +68,25 @@ def test_a_live_query_wakes_for_events_at_once_for_time_now_and_then(log: LogTra
     assert reader(log, tmp_path, live=True, merges=True).plan(at(0, 0, 50_000), 50_500) == at(1, 0, 50_500)
     log.append([events(1)])
     assert source.plan(at(0, 0, 50_000), 50_001) == at(2, 0, 50_001)
+
+
+def test_time_alone_wakes_a_query_only_where_something_waits_for_it(log: LogTransport, tmp_path: Path) -> None:
+    source, first, second = reader(log, tmp_path, live=True, tasks=2), IdleTasks(tmp_path), IdleTasks(tmp_path)
+    begin = at(0, 0, 50_000)
+    first.note(0, None)
+    assert source.plan(begin, 51_000) == at(0, 0, 51_000)  # the other task has said nothing
+    second.note(1, 53_500)
+    assert source.plan(begin, 53_499) is None
+    assert source.plan(begin, 53_500) == at(0, 0, 53_500)
+    second.note(1, None)
+    assert source.plan(begin, 59_999) is None
+    assert source.plan(begin, 60_000) == at(0, 0, 60_000)  # its clock is shown now and then
+    second.note(1, 0)
+    assert source.plan(begin, 50_999) is None
+    assert source.plan(begin, 51_000) == at(0, 0, 51_000)
+    log.append([events(1)])
+    second.note(1, None)
+    assert source.plan(begin, 50_001) == at(1, 0, 50_001)
 
 
 def test_ticks_go_on_when_the_clock_is_set_back(log: LogTransport, tmp_path: Path) -> None:

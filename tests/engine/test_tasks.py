@@ -6,6 +6,8 @@ import gc
 import threading
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from spdist.engine.shards.memory import set_aside
 from spdist.engine.shards.shards import ShardSettings
 from spdist.engine.shards.state import StateStore
 from spdist.engine.spark.query import KafkaInput, QuerySettings
+from spdist.engine.spark.stopping import IdleTasks
 from spdist.engine.spark.tasks import _Kept
 from spdist.errors import FencedError, TransportError
 from spdist.planning.topology import AssignedInput
@@ -41,6 +44,19 @@ def test_a_batch_is_full_where_others_must_be_waiting(tmp_path: Path) -> None:
     packed = settings(tmp_path, a=KafkaInput(BROKERS, "a", packed=True), b=KafkaInput(BROKERS, "b"))
     assert packed.is_full({"a": 5})
     assert not packed.is_full({"b": 5})
+
+
+def test_a_batch_that_did_something_is_followed_by_one_then_only_time_and_events_wake_the_task(tmp_path: Path) -> None:
+    """The batch behind it tells in its segment that what it put out was published."""
+    kept, notes = _Kept(settings(tmp_path)), IdleTasks(tmp_path)
+    shards: Any = SimpleNamespace(idle_until=lambda: 7_000)
+    noted = []
+    for put_out, events_in in [(False, 0), (True, 0), (False, 0), (False, 3), (False, 3)]:
+        kept.note_idle(0, shards, put_out, events_in)
+        noted.append(notes.until(1))
+    assert noted == [0, 0, 7_000, 0, 7_000]
+    assert kept.shards(0).idle_until() == 0  # no state is loaded
+    kept.close()
 
 
 def test_what_is_published_behind_is_there_when_it_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from spdist.engine.local.recorder import answer_of, error_of
 from spdist.engine.programs.programmed import Programmed
 from spdist.errors import MappingError
 from spdist.language.checking.checked import CheckedApp
-from spdist.operators.base import Arrival, Row, VirtualClock
+from spdist.operators.base import ALWAYS, Arrival, Row, VirtualClock
 from spdist.operators.core.faults import ErrorStore
 from spdist.operators.core.junction import ObserverFailed, ReceiveColumns, Receiver, StreamPart, guarded
 from spdist.operators.tables.on_demand import Answer
@@ -169,6 +169,15 @@ class HostedApp(LocalApp):
     def held_rows(self) -> int:
         """Return how many rows are held; see `LocalApp.held_rows`."""
         return super().held_rows() + (0 if self.programmed is None else self.programmed.held_rows())
+
+    @property
+    def next_timer(self) -> int | None:
+        """When the next timer is due; or when time must pass, as a program cannot let more of it pass in one step."""
+        due, program = super().next_timer, self.programmed
+        if program is None or not program.active or program.farthest == ALWAYS:
+            return due
+        latest = self.clock + program.farthest
+        return latest if due is None else min(due, latest)
 
     def take_deliveries(self) -> list[Outgoing]:
         """Return what the sinks have put out since the last call, of each sink in order."""

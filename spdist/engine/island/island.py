@@ -44,6 +44,11 @@ class App(Protocol):
         """The app's time, ms."""
         ...
 
+    @property
+    def next_timer(self) -> int | None:
+        """When the next timer is due, ms; None where none is."""
+        ...
+
     def start(self, now_ms: int) -> None:
         """Begin at `now_ms`."""
         ...

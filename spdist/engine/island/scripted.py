@@ -81,6 +81,7 @@ class ScriptedApp:
 
     def __init__(self, make: MakeApp) -> None:
         self.clock = NO_CLOCK
+        self.next_timer: int | None = None
         self._make = make
         self._began: dict[str, Any] | None = None
         self._script: ScriptedRun | None = None

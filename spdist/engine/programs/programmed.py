@@ -83,7 +83,7 @@ class Programmed:
         #: The time that the clock has come to, while timers that are due then have not fired.
         self._approached: int | None = None
         #: How far the clock may go in one step, ms; behind that operators skip what absences wait for.
-        self._farthest = ALWAYS
+        self.farthest = ALWAYS
         #: Due when the next timer of the program is: it has the only one that is set while it runs the app.
         self.timer = context.timer((-1, 1), self.advance)
 
@@ -113,7 +113,7 @@ class Programmed:
 
     def _written_for(self, shape: Shape) -> Program:
         self._shape = shape
-        self._farthest = _farthest(shape)
+        self.farthest = _farthest(shape)
         self._behind = _behind(shape, self._context, self._elements)
         if shape.is_mixed:
             self._operators = CalledOperators(self._context, shape, _reading(shape, self._context, self._elements))
@@ -163,7 +163,7 @@ class Programmed:
 
     def takes_until(self, last: int) -> bool:
         """Tell whether events may come until `last`, ms: no timer of operators is due, or the program fires it."""
-        if last - self._context.clock.now > self._farthest:
+        if last - self._context.clock.now > self.farthest:
             return False
         return self._operators is not None or not self._context.timers.is_due(last, self.timer)
 
@@ -194,7 +194,7 @@ class Programmed:
         if self._approached is not None and self._approached <= to_ms:
             self._approached = None
         running, clock = self._running, self._context.clock
-        if running is not None and to_ms - clock.now > self._farthest:
+        if running is not None and to_ms - clock.now > self.farthest:
             self.retire("the clock goes past so many waits of an absence that operators skip most of them")
             return
         due = None if running is None else running.next_due

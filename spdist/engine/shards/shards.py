@@ -39,6 +39,7 @@ __all__ = [
     "ReadBatch",
     "Router",
     "ShardSettings",
+    "idle_until",
     "island_maker",
     "lowest_positions",
 ]
@@ -392,6 +393,11 @@ class HostedShards:
             state_rows=self._held_rows(islands),
         )
 
+    def idle_until(self) -> int | None:
+        """Return until when nothing happens in any shard unless something comes; see `idle_until`."""
+        times = [idle_until(shard.island) for shard in self._shards.values()]
+        return min((time for time in times if time is not None), default=None)
+
     def rejected(self) -> Counter[str]:
         """Return how many messages of outsiders could not be read here, by stream, since this process began."""
         islands = (shard.island for shard in self._shards.values())
@@ -405,6 +411,16 @@ class HostedShards:
             now = time.monotonic()
             self._count_at = now + _PAUSES * (now - began)
         return self._rows
+
+
+def idle_until(island: Island | None) -> int | None:
+    """Return until when nothing happens in an island unless something comes, ms.
+
+    0 where time must go on, as it is not known or something waits for its turn; None where it need not.
+    """
+    if island is None or island.clock is None or not island.live or island.pending:
+        return 0
+    return island.app.next_timer
 
 
 def island_maker(

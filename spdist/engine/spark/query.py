@@ -82,6 +82,7 @@ class QuerySettings:
             max_batch_events=self.max_batch_events,
             stop_flag=self.stop_flag,
             kafka=kafka,
+            tasks=self.partitions,
         )
 
     def kafka_plan(self) -> KafkaPlan:

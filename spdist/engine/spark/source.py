@@ -20,7 +20,7 @@ from spdist.engine.shards.columns import RECORD_DDL, arrow_without_pandas, to_ba
 from spdist.engine.shards.state import Positions
 from spdist.engine.spark.carried import carrying_errors
 from spdist.engine.spark.kafka_source import KafkaPlan, Planned, ranges_of
-from spdist.engine.spark.stopping import StopFlag
+from spdist.engine.spark.stopping import IdleTasks, StopFlag
 from spdist.transports.base import Record
 from spdist.transports.opening import open_place
 from spdist.transports.read_ahead import SizedReader, sized_reader
@@ -51,6 +51,8 @@ _PROMISES_EVERY_MS = 200
 #: While nothing comes, Kafka's brokers are asked less often: after a pause of this part of the time since something
 #: did, but of no more than so many seconds.
 _PAUSED, _LONGEST_PAUSE_S = 0.01, 0.05
+#: A query in which nothing waits for time is woken after so many tick intervals: its clock and its counters are shown.
+_LONGEST_SILENCE = 10
 #: The option under which the settings travel.
 _OPTION = "settings"
 #: What passes in offsets while nothing comes.
@@ -74,13 +76,15 @@ class SourceSettings:
     merges : bool
         Whether there are several channels, so that promises alone can release events.
     tick_interval_ms : int
-        How often a live query wakes without events.
+        How often a live query wakes without events, where something in it waits for time.
     max_batch_events : int
         Bound of events in a batch (exceeded by part of a record).
     stop_flag : str
         A file, see `StopFlag`: once it exists no batch begins any more.
     kafka : str
         A file, see `KafkaPlan.write`; empty where nothing is read of Kafka.
+    tasks : int
+        How many tasks host its shards (`IdleTasks`).
     """
 
     place: str
@@ -92,6 +96,7 @@ class SourceSettings:
     max_batch_events: int
     stop_flag: str
     kafka: str = ""
+    tasks: int = 1
 
     def to_options(self) -> dict[str, str]:
         """Return the settings as options of a Spark source."""
@@ -121,6 +126,7 @@ class LogReader(SimpleDataSourceStreamReader):
         self.settings = settings
         self.transport = transport
         self.kafka = kafka
+        self._idle = IdleTasks(StopFlag(settings.stop_flag).directory)
         self._came = time.monotonic()
 
     def initialOffset(self) -> Offsets:
@@ -166,7 +172,7 @@ class LogReader(SimpleDataSourceStreamReader):
         if self.settings.live:
             waited = now - start["tick"]
             promises = news and self.settings.merges and waited >= _PROMISES_EVERY_MS
-            if not (first or events or fetched or promises or waited >= self.settings.tick_interval_ms):
+            if not (first or events or fetched or promises or self._is_due(now, waited)):
                 return None
         elif not fetched:
             if not (first or news):
@@ -174,6 +180,14 @@ class LogReader(SimpleDataSourceStreamReader):
             tick = max(start["tick"], 1)
         end = {"topics": ends, "tick": tick}
         return end if kafka is None else end | {"kafka": kafka.ends, "behind": kafka.behind}
+
+    def _is_due(self, now: int, waited: int) -> bool:
+        """Tell whether time alone is a reason for a batch, so many ms after the last one."""
+        ticks = waited // self.settings.tick_interval_ms
+        if not 0 < ticks < _LONGEST_SILENCE:
+            return ticks > 0
+        until = self._idle.until(self.settings.tasks)
+        return until is not None and until <= now
 
     def batches(self, start: Offsets, end: Offsets) -> Iterator[Any]:
         """Yield the records between two offsets as Arrow batches; the first holds the control record.

@@ -1,5 +1,7 @@
 """How the processes of a query are told to end, and say how far they are: files in a directory that is the query's own.
 
+Each task notes there until when it waits for events only; so nothing wakes an idle query.
+
 The stop flag itself asks that no batch begins any more. Next to it ``.seen`` says that none will; ``.sending`` is there
 while a batch is over and what it has put out is still being sent; ``.now`` asks that nobody waits for a receiver. While
 a sink waits for its receiver, a note ``waiting-….json`` of its producer says why.
@@ -14,7 +16,7 @@ import time
 from hashlib import sha256
 from pathlib import Path
 
-__all__ = ["StopFlag", "noted_reason"]
+__all__ = ["IdleTasks", "StopFlag", "noted_reason"]
 
 #: In the directory of the query's stop flag, one for each producer.
 _WAITING = "waiting-*.json"
@@ -88,6 +90,42 @@ class StopFlag:
     def why_waiting(self) -> str | None:
         """Return for what a sink of the query waits; None where none does."""
         return noted_reason(self.directory, _WAITING)
+
+
+class IdleTasks:
+    """Until when the tasks of a query have nothing to do unless events come: a note of each.
+
+    Parameters
+    ----------
+    directory : Path
+        That of the query's stop flag.
+
+    State
+    -----
+    What was noted last, by task.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._noted: dict[int, int | None] = {}
+
+    def note(self, task: int, until_ms: int | None) -> None:
+        """Note it for a task; None where only events wake it."""
+        if self._noted.get(task, task) != until_ms:
+            with contextlib.suppress(OSError):  # then it is woken as often as others
+                self._file(task).write_text(json.dumps({"until": until_ms}), encoding="utf-8")
+                self._noted[task] = until_ms
+
+    def until(self, tasks: int) -> int | None:
+        """Return until when all of so many have nothing to do, ms; 0 where one has not said it."""
+        try:
+            notes = [json.loads(self._file(task).read_text(encoding="utf-8"))["until"] for task in range(tasks)]
+        except (OSError, ValueError, KeyError):
+            return 0
+        return min((until for until in notes if until is not None), default=None)
+
+    def _file(self, task: int) -> Path:
+        return self._directory / f"idle-{task}.json"
 
 
 def noted_reason(directory: Path, pattern: str) -> str | None:

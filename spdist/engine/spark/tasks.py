@@ -41,7 +41,7 @@ from spdist.engine.spark.kafka_source import KafkaReader
 from spdist.engine.spark.query import QuerySettings
 from spdist.engine.spark.source import control_record, is_control, is_range, read_control, read_range, read_rejected
 from spdist.engine.spark.stalls import StandingWatch
-from spdist.engine.spark.stopping import StopFlag
+from spdist.engine.spark.stopping import IdleTasks, StopFlag
 from spdist.errors import TransportError
 from spdist.operators.core.faults import error_text
 from spdist.transports.base import Record
@@ -194,6 +194,8 @@ class _Kept:
         self._rejected_before: Counter[str] = Counter()
         self.behind = BackgroundCall()
         self._stop_flag = StopFlag(settings.stop_flag)
+        self._idle = IdleTasks(self._stop_flag.directory)
+        self._events_in: dict[int, int | None] = {}
         self.watch = StandingWatch(self._stop_flag.directory, settings.slow_event_ms / 1000)
 
     def arrivals(self) -> Arrivals:
@@ -214,6 +216,14 @@ class _Kept:
         rejected = self.rejected()
         figures = dict(zip(COUNTERS, astuple(shards.counters()), strict=True))
         return figures | {rejected_column(n): rejected[name] for n, name in enumerate(self.settings.fed_streams)}
+
+    def note_idle(self, partition: int, shards: HostedShards, put_out: bool, events_in: int | None) -> None:
+        """Note until when a partition waits for events only, after a batch.
+
+        The next batch tells that what this one has put out was published; so one that did anything is followed by one.
+        """
+        did, self._events_in[partition] = put_out or self._events_in.get(partition) != events_in, events_in
+        self._idle.note(partition, 0 if did else shards.idle_until())
 
     def shards(self, partition: int) -> HostedShards:
         """Return the shards of a partition."""
@@ -436,6 +446,7 @@ def _run(kept: _Kept, partition: int, arrivals: Arrivals, routed: Any) -> Iterat
     # Only where a batch follows immediately, which learns what went wrong.
     kept.publish(shards, outputs, behind=kept.settings.is_full(arrivals.messages))
     counted = kept.counted(partition, shards, arrivals)
+    kept.note_idle(partition, shards, bool(outputs), counted["events_in"])
     yield pa.record_batch({name: pa.array([value], pa.int64()) for name, value in counted.items()})
 
 
