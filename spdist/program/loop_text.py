@@ -7,6 +7,7 @@ import re
 from spdist.program.arrays import Arrays
 from spdist.program.call_text import begun
 from spdist.program.parts import indent
+from spdist.program.shape import Shape
 from spdist.program.timer_text import NEVER
 
 __all__ = ["module"]
@@ -14,7 +15,7 @@ __all__ = ["module"]
 
 def module(
     arrays: Arrays,
-    mixed: bool,
+    shape: Shape,
     tells_sources: bool,
     timers: list[str],
     body: list[str],
@@ -27,8 +28,9 @@ def module(
     ----------
     arrays : Arrays
         What it is given.
-    mixed : bool
-        Whether elements are called: then what is known of the event and of timers stands in an array that they see.
+    shape : Shape
+        The app's queries. Where elements are called, what is known of the event and of timers stands in an array that they
+        see.
     tells_sources : bool
         Whether chunks are of several sources, or timers run between them. Else a chunk begins where its number says,
         and the clock is only looked at where the text asks for it.
@@ -37,7 +39,7 @@ def module(
     expires, forgets : list of str
         What is done without a chunk, before the state is read.
     """
-    parameters = ", ".join(arrays.declared)
+    parameters, mixed = ", ".join(arrays.declared), shape.is_mixed
     calls = mixed or bool(arrays.asking)
     names = ("fired", "fired_number", "last", "last_block")
     fires, fired = ("", "") if mixed else (", " + ", ".join(names), f", {NEVER}, 0, {NEVER}, 0")
@@ -49,6 +51,7 @@ def module(
         "from spdist.program.machine.kernels import *",
         "from spdist.program.machine.sorting import *",
         *(["from spdist.program.machine.calls import *"] if calls else []),
+        *(["from spdist.program.machine.purge_kernels import *"] if shape.purging else []),
         *(["from spdist.program.machine.shared import *"] if mixed else []),
         "",
         "",

@@ -1,4 +1,4 @@
-"""The runs of a partition's keys in the text of a program, where keys are computed, or an event has several."""
+"""Partitions in the text of a program: runs of a key, where keys are computed or several; keys that were idle."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from dataclasses import replace
 
 from spdist.language import ast
 from spdist.language.types import Schema
-from spdist.program.expressions import NUMBER, Value
+from spdist.operators.core.triggers import PURGE_RANK
+from spdist.operators.partitions.purging import MOST_PHASES
+from spdist.program.expressions import FLAG, NUMBER, Value
 from spdist.program.function_text import computed_value
 from spdist.program.key_text import finds
 from spdist.program.partition_key import key_writer, most_keys, pairs
-from spdist.program.parts import Block, Most, Whole, indent
+from spdist.program.parts import Block, Most, QueryText, Whole, indent
+from spdist.program.patterns.state_text import begins_waiting
+from spdist.program.queries.limit_text import begins_ticking
 from spdist.program.shape import Keyed
 from spdist.program.text_functions import Computed
+from spdist.program.timer_text import NEVER, declares_timers, rank
 
-__all__ = ["ComputedKeys"]
+__all__ = ["ComputedKeys", "Purging", "new_key", "purge_rank"]
 
 
 class ComputedKeys:
@@ -90,3 +95,80 @@ class ComputedKeys:
             *indent(queries),
             f"    {place} = {last}",
         ]
+
+
+class Purging:
+    """Writes what lets keys of a partition go that were idle; for the arrays see `machine.purge_kernels`.
+
+    A key that is gone is found no more, and its timers do nothing. What it has left stays where it is, under its
+    number, until there is much of that (`spdist.program.states.partition.forget_keys`).
+
+    Parameters
+    ----------
+    whole : Whole
+        The text.
+    keyed : Keyed
+        The partition.
+    """
+
+    def __init__(self, whole: Whole, keyed: Keyed) -> None:
+        assert keyed.purge is not None
+        arrays, keys = whole.arrays, f"keys {keyed.number}"
+        self._prefix = prefix = f"p{keyed.number}"
+        declares_timers(arrays)
+        self._used = arrays.declare(f"{prefix}_used", NUMBER, keys, NEVER)
+        #: The array of whether each key is gone.
+        self.gone = arrays.declare(f"{prefix}_gone", FLAG, keys)
+        self._ends = arrays.declare(f"{prefix}_ends", NUMBER, f"ends {prefix}", width=3)
+        #: How many series of looks there are, and each; when the next look is, and when an event was last noted.
+        self._looks = arrays.declare(f"{prefix}_looks", NUMBER, str(2 * MOST_PHASES + 1))
+        self._due = arrays.declare(f"{prefix}_due", NUMBER, "2", NEVER)
+        self._table = arrays.table(prefix, 1, keys).rpartition(", ")[0]
+        self._interval, self._idle = keyed.purge
+        self.rank = purge_rank(keyed)
+
+    def uses(self, whole: Whole, most: Most, key: str) -> list[str]:
+        """Return what notes that a key gets events, given how many keys may, and source of its number."""
+        for room in (f"ends {self._prefix}", "timers"):
+            whole.count(room, most)
+        due, since = f"{self._due}[0]", f"longest_idle({self._ends}, {self._used}) + {self._idle}"
+        return [
+            f"if {self._used}[{key}] == {NEVER}:",
+            f"    timer_set({self._ends}, now, {key}, 0)",
+            f"{self._used}[{key}] = now",
+            f"if now != {self._due}[1] or {due} == {NEVER}:",
+            f"    {self._due}[1] = now",
+            f"    if look_begins({self._looks}, now % {self._interval}, now) or {due} == {NEVER}:",
+            f"        look = look_after({self._looks}, {self._interval}, {since})",
+            f"        if {due} == {NEVER} or look < {due}:",
+            f"            {due} = look",
+            f"            timer_set(timers, look, {self.rank}, 0)",
+        ]
+
+    def wakes(self) -> list[str]:
+        """Return what is done when idle keys are to be looked for; a look that another came before does nothing."""
+        due, ends = f"{self._due}[0]", self._ends
+        return [
+            f"if due == {due}:",
+            f"    while {ends}[0] > 0 and longest_idle({ends}, {self._used}) + {self._idle} < due:",
+            f"        {self.gone}[{ends}[4]] = 1",
+            f"        forgotten({self._table}, {ends}[4], 1)",
+            f"        timer_gone({ends})",
+            f"    {due} = {NEVER}",
+            f"    if {ends}[0] > 0:",
+            f"        {due} = look_after({self._looks}, {self._interval}, {ends}[3] + {self._idle})",
+            f"        timer_set(timers, {due}, {self.rank}, 0)",
+        ]
+
+
+def purge_rank(keyed: Keyed) -> int:
+    """Return the rank of the timer that looks for idle keys."""
+    return rank(PURGE_RANK + keyed.number)
+
+
+def new_key(whole: Whole, keyed: Keyed, most: Most, key: str) -> list[str]:
+    """Return what begins with the first event of a key, and notes that it gets one; `most`: how many may come."""
+    lines: list[str] = []
+    for query in (QueryText(read, keyed) for read in keyed.queries):
+        lines += [*begins_ticking(whole, query, key), *begins_waiting(whole, query, key)]
+    return lines if keyed.purge is None else [*lines, *Purging(whole, keyed).uses(whole, most, key)]

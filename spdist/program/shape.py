@@ -11,6 +11,7 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.types import Schema, Type
 from spdist.operators.core.feedback import circular_streams
+from spdist.operators.partitions.purging import purging_of
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.joins.shape import Joined, joined
@@ -62,6 +63,8 @@ class Keyed:
         Its queries.
     computed : mapping of str to PartitionKey
         The keys of streams that are computed, or are ranges.
+    purge : tuple of int, optional
+        How often keys are looked for that were idle, and for how long they must have been, in ms; None: they stay.
     """
 
     number: int
@@ -69,6 +72,7 @@ class Keyed:
     type: Type
     queries: tuple[Query, ...]
     computed: Mapping[str, ast.PartitionKey] = field(default_factory=dict)
+    purge: tuple[int, int] | None = None
 
     @property
     def text(self) -> bool:
@@ -125,6 +129,11 @@ class Shape:
     def queries(self) -> tuple[Query, ...]:
         """All queries, in the order of the app."""
         return tuple(q for one in self.typed for q in (one.queries if isinstance(one, Keyed) else (one,)))
+
+    @cached_property
+    def purging(self) -> tuple[Keyed, ...]:
+        """The partitions of which keys go that were idle."""
+        return tuple(one for one in self.typed if isinstance(one, Keyed) and one.purge is not None)
 
     @cached_property
     def downwards(self) -> list[int]:
@@ -301,8 +310,9 @@ def _selects(checked: CheckedQuery) -> None:
 
 def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], schemas: Mapping[str, Schema]) -> Keyed:
     span = element.partition.span
-    if element.partition.annotations:
-        raise NotTyped("a partition with an annotation", span)
+    interval, idle = purging_of(element.partition)
+    if idle is not None and any(_shares_period(query) for query in element.queries):
+        raise NotTyped("a window whose period is one for all keys, in a partition with @purge", span)
     if any(stream not in schemas for stream in element.keys):
         raise NotTyped("a named window in a partition", span)
     keys: dict[str, int] = {}
@@ -323,4 +333,9 @@ def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], sch
     dtype_of(type, span)
     if any(stream not in element.keys and stream not in element.inner for read in reads for stream in read.streams):
         raise NotTyped("a stream without a key in a partition", span)
-    return Keyed(number, keys, type, reads, computed)
+    return Keyed(number, keys, type, reads, computed, None if idle is None else (interval, idle))
+
+
+def _shares_period(checked: CheckedQuery) -> bool:
+    """Tell whether a query has a window whose open period ends for all keys of a partition at the same time."""
+    return any(isinstance(node, ast.FunctionCall) and node.id == "timeBatch" for node in checked.query.walk())

@@ -26,13 +26,13 @@ from spdist.program.joins.text import JoinWriter
 from spdist.program.key_text import finds
 from spdist.program.loop_text import module
 from spdist.program.partition_key import partition_word
-from spdist.program.partition_text import ComputedKeys
+from spdist.program.partition_text import ComputedKeys, Purging, new_key
 from spdist.program.parts import NULL_TEXT, Block, Most, Origin, Program, QueryText, Whole, indent, ticks
 from spdist.program.patterns.sequence_text import SequenceWriter
 from spdist.program.patterns.shape import Matched
-from spdist.program.patterns.state_text import StateWriter, begins_waiting
+from spdist.program.patterns.state_text import StateWriter
 from spdist.program.patterns.text import PatternWriter
-from spdist.program.queries.limit_text import begins_ticking, ticking
+from spdist.program.queries.limit_text import ticking
 from spdist.program.queries.output_text import OutputWriter
 from spdist.program.queries.query_text import QueryWriter
 from spdist.program.read_shape import LoopWindow
@@ -128,7 +128,7 @@ class Writer:
         #: Whether the part of the text is for events that operators bring.
         self._returned = False
         self._sites: list[Site] = []
-        self._timed = any(read.timed or ticks(read) for read in shape.queries)
+        self._timed = any(read.timed or ticks(read) for read in shape.queries) or bool(shape.purging)
         self.outputs = OutputWriter(shape, put_out, computed, self._timed, several)
         self._most: dict[str, Most] = {}
         self._queries: dict[int, QueryText] = {}
@@ -168,7 +168,7 @@ class Writer:
         expires = [line for query in queries for line in _expires(self, query)]
         forgets = [line for query in queries for line in query.forgets]
         return Program(
-            module(self.arrays, self._shape.is_mixed, self._tells_sources, timers, body, expires, forgets),
+            module(self.arrays, self._shape, self._tells_sources, timers, body, expires, forgets),
             self.arrays,
             self._shape,
             queries,
@@ -197,13 +197,20 @@ class Writer:
             if query is None:
                 continue
             key = "key" if query.keyed is not None else ""
+            own: dict[int, list[str]] = {}
             if query.read.timed:
                 most, types = self._most[f"nodes {query.name}"], query.read.types
                 block = Block("", "", types, "", "", "", (None,) * len(types), "", most)
                 wakes = _query_writer(self, query, block, key).timers()
-                blocks |= {rank(number, operator): lines for operator, lines in enumerate(wakes) if lines}
+                own = {rank(number, operator): lines for operator, lines in enumerate(wakes) if lines}
             if query.ticks:
-                blocks[rank(number, RATE_LIMIT)] = ticking(self, query, key, self._most[f"nodes {query.name}_l"])
+                own[rank(number, RATE_LIMIT)] = ticking(self, query, key, self._most[f"nodes {query.name}_l"])
+            if query.keyed is not None and query.keyed.purge is not None:
+                gone = Purging(self, query.keyed).gone
+                own = {one: [f"if {gone}[key] == 0:", *indent(lines)] for one, lines in own.items()}
+            blocks |= own
+        for purging in (Purging(self, keyed) for keyed in self._shape.purging):
+            blocks[purging.rank] = purging.wakes()
         self._firing = False
         if self._shape.is_mixed:
             return fired_in_turn(blocks)
@@ -363,7 +370,7 @@ class Writer:
             f"        {first} += 1",
             "        continue",
             *indent(finds(self.arrays, f"p{keyed.number}", f"keys {keyed.number}", [word(first)], key)),
-            *indent(_new_key(self, keyed, key)),
+            *indent(new_key(self, keyed, block.most, key)),
             f"    {end} = {first} + 1",
             f"    while {end} < {block.end} and ({nulls}[{end}] != 0 or {word(end)} == {word(first)}):",
             f"        {end} += 1",
@@ -378,15 +385,7 @@ class Writer:
         for query in keyed.queries:
             if block.stream in query.streams:
                 lines += self._query(query, keyed, keys.run, keys.key)
-        return keys.lines(_new_key(self, keyed, keys.key), lines)
-
-
-def _new_key(whole: Writer, keyed: Keyed, key: str) -> list[str]:
-    """Return what begins with the first event of a key."""
-    queries = [QueryText(read, keyed) for read in keyed.queries]
-    return [
-        line for query in queries for line in (*begins_ticking(whole, query, key), *begins_waiting(whole, query, key))
-    ]
+        return keys.lines(new_key(self, keyed, keys.run.most, keys.key), lines)
 
 
 def _expanded(whole: Writer, query: QueryText, expansion: Expansion, block: Block) -> list[str]:

@@ -21,6 +21,7 @@ __all__ = [
     "PAIRS_IN_TABLES",
     "PAIRS_OF_MANY",
     "PIECES",
+    "PURGED",
     "SESSIONS",
     "SEVERAL",
     "SNAPSHOTS",
@@ -426,4 +427,24 @@ insert all events into Out4;
 from S#test:times(volume, kind)#window.lengthBatch(4)[even] select times, even, volume insert expired events into Out5;
 from S#pol2Cart(coalesce(price, 0.0), 1.0) select * output last every 2 events insert into Out6;
 from S#test:times(volume, sym)#window.time(60) select distinctCount(copy) as d, min(times) as m insert into Out7;
+"""
+#: Partitions whose keys go when they were idle, with all that a key may have and wait for.
+PURGED = f"""{STREAM}
+@purge(enable='true', interval='70 millisec', idle.period='60 millisec') partition with (sym of S) begin
+from S#window.length(2) select sym, sum(volume) as v, count() as n insert all events into Out1;
+from S#window.time(900) select sym, kind, max(price) as p, distinctCount(rate) as d group by kind
+insert all events into #I;
+from #I#window.lengthBatch(2) select sym, count() as n insert into Out2;
+from S select sym, count() as n output last every 60 milliseconds insert into Out3;
+from every e1=S -> e2=S[total != e1.total] within 2 sec select e1.total as a, e2.total as b insert into Out4;
+from S#window.session(700L) select sym, kind insert all events into Out5;
+from S select kind, volume group by kind output first every 3 events insert into Out6;
+end;
+@purge(enable='true', interval='1 sec', idle.period='700 millisec')
+partition with (price > 0.5 as 'a' or volume > 0 as 'x' or ok as 'c' of S) begin
+from every e1=S -> not S[volume > 3] for 800 milliseconds select e1.sym, e1.total insert into Out7;
+from S#window.unique:ever(kind) select kind, volume, ok insert all events into Out8;
+from S as a join S#window.time(800) as b on a.kind == b.kind select a.kind, b.volume insert into Out9;
+from S#window.delay(650) select kind insert into Out10;
+end;
 """

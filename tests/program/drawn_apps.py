@@ -39,6 +39,8 @@ _JOINED = (
     "str:coalesce(kind, sym)",
     "convert(price, 'string')",
 )
+#: Keys that were idle go.
+_PURGE = "@purge(enable='true', interval='40 millisec', idle.period='50 millisec')"
 _AGGREGATORS = ("sum", "avg", "min", "max", "stdDev", "minForever", "maxForever")
 #: Stream functions that never fail: an event becomes none, one, or several.
 _EXPANDED = ("#pol2Cart(coalesce(price, 1.0), 2.0)", "#test:times(volume, sym)", "#test:times(1, kind)[times is null]")
@@ -65,7 +67,8 @@ def drawn_app(random: Random) -> str:
         queries = [drawn_query(random, "S", "#I", keyed=True), "from #I select * insert into Out3;"]
         if random.random() < 0.4:
             queries.append(_matched(random, ("S",), "Out5"))
-        made.append(f"partition with ({random.choice(_KEYS)} of S) begin {' '.join(queries)} end;")
+        purge = _PURGE if random.random() < 0.4 and not any("timeBatch" in query for query in queries) else ""
+        made.append(f"{purge} partition with ({random.choice(_KEYS)} of S) begin {' '.join(queries)} end;")
     return "\n".join(made)
 
 

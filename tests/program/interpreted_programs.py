@@ -11,6 +11,7 @@ from spdist.program.machine.compiler import Compiled, interpreted
 from spdist.program.parts import Program
 from spdist.program.queries import group_text
 from spdist.program.running import forgetting
+from spdist.program.states import partition
 
 __all__ = ["programs"]
 
@@ -33,5 +34,6 @@ def programs(there: bool = True) -> Iterator[None]:
         patch.object(programmed, "is_available", lambda: there),
         patch.object(forgetting, "_FEW", 4),
         patch.object(group_text, "MOST_WAITING", 2),
+        patch.object(partition, "_FEW", 2),
     ):
         yield

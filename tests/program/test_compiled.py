@@ -142,11 +142,18 @@ partition with (kind of S) begin
 from every e1=S[ok]+, e2=S select e1[0].sym as a, e1[last].price, e2.sym as b, count() as n insert into Out1;
 end;
 """
+#: A partition whose keys go when they were idle.
+IDLE = f"""{STREAM}
+@purge(enable='true', interval='70 millisec', idle.period='60 millisec') partition with (kind of S) begin
+from S#window.delay(90) select kind, sum(volume) as v insert into Out1;
+from S select kind, count() as n insert into Out2;
+end;
+"""
 #: What compiling may do otherwise than Python is what numba makes of an operation on some types. These apps have each
 #: operator and each function that programs call, on all types on which any app of `tests/program` has them; besides,
 #: machine code that is called again while it runs, and events that leave twice. All else of the texts the laws have
 #: Python run, and `make fuzz-programs` compiles one of 20 apps that it draws.
-SHAPES = [APP, LEAVING, SORTED, CHUNKS, COUNTED, STATES, BACK, FUNCTIONS, NUMBERED]
+SHAPES = [APP, LEAVING, SORTED, CHUNKS, COUNTED, STATES, BACK, FUNCTIONS, NUMBERED, IDLE]
 SHAPES += [some_of(ARRANGED, 1, 3, 4, 5), some_of(SESSIONS, 0, 1), some_of(SNAPSHOTS, 6), some_of(JOINS, 0, 1, 2, 4)]
 SHAPES += [some_of(LOOKED, 0, 2, 3), some_of(JOINED, 0, 1, 2, 5, 6, 9), some_of(UNIQUE_JOINED, 0, 3)]
 

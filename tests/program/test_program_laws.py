@@ -18,10 +18,12 @@ from spdist.language.parsing.parser import parse
 from spdist.operators import timers
 from spdist.operators.base import Arrival
 from spdist.operators.core.junction import NO_TIMER, StreamPart
+from spdist.program.expressions import NotTyped
 from spdist.program.machine.compiler import Compiled, interpreted
 from spdist.program.parts import Program
 from spdist.program.running.running import Running
 from spdist.program.shape import shape_of
+from spdist.program.states import partition
 from spdist.program.text import written
 from tests.program.chosen_apps import (
     ARRANGED,
@@ -35,6 +37,7 @@ from tests.program.chosen_apps import (
     LATE,
     LIMITED,
     PIECES,
+    PURGED,
     SESSIONS,
     SNAPSHOTS,
     SNAPSHOTS_OF_BATCHES,
@@ -51,7 +54,18 @@ from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 _SUBJECTS = [ARRANGED, BATCHES, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING, UNIQUE, UNIQUE_MORE]
-_SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES, TRUTHS, LATE, UNIQUE_JOINED, EXPANDED]
+_SUBJECTS += [
+    BEHIND,
+    BEHIND_KNOWN,
+    SNAPSHOTS,
+    SNAPSHOTS_OF_BATCHES,
+    PIECES,
+    TRUTHS,
+    LATE,
+    UNIQUE_JOINED,
+    EXPANDED,
+    PURGED,
+]
 #: In these some attribute is never null.
 _WHOLE = (SORTED, EXTERNAL, BEHIND_KNOWN, TRUTHS)
 #: A stream, and what is put out to it as one chunk.
@@ -316,3 +330,38 @@ def test_sessions_of_many_keys_end_in_the_order_of_a_map_that_grows() -> None:
     text = f"{STREAM} from S#window.session(60L, sym) select sym, kind insert all events into Out;"
     for seed in range(3):
         assert alike(checked_app(text), Random(seed), interpreted, steps=20, events_of=many_keys) > 80
+
+
+_PURGE = "@purge(enable='true', interval='100 millisec', idle.period='250 millisec')"
+
+
+def test_what_keys_have_left_that_are_gone_goes_where_it_is_more_than_what_others_have() -> None:
+    text = f"""{STREAM} {_PURGE} partition with (sym of S) begin
+    from S#window.time(5 sec) select sym, kind, count() as n group by kind insert all events into Out;
+    from every e1=S -> e2=S[kind == e1.kind] select e1.total as a, e2.total as b insert into Out2;
+    end;"""
+    plain, programmed = Watched(checked_app(text)), Watched(checked_app(text), interpreted)
+    with patch.object(partition, "_FEW", 10):
+        for one in (plain, programmed):
+            one.app.start(START_MS)
+            one.begin()
+            for number in range(120):
+                row = (f"{number // 2 if number % 3 else 'often'}", "x", None, None, number, number, None)
+                one.chunk([(START_MS + 40 * number, row)], START_MS + 40 * number)
+    assert programmed.chunks == plain.chunks
+    assert programmed.app.programmed is not None and programmed.app.programmed.active
+    running = programmed.app.programmed._running
+    assert running is not None
+    created, _, here = running.arrays["p0_meta"][:3].tolist()
+    assert here < 10 and created < 30
+    programmed.app.programmed.store()
+    (keys, _, looks, due), (own, _, *rest) = (one.app._elements.partition(0).snapshot() for one in (plain, programmed))
+    assert [(key, used) for key, (_, used, _) in own.items()] == [(key, used) for key, (_, used, _) in keys.items()]
+    assert rest == [looks, due]
+
+
+def test_keys_that_share_a_period_are_left_to_the_operators() -> None:
+    query = "from S#window.timeBatch(40) select sym insert into Out;"
+    shape_of(checked_app(f"{STREAM} partition with (sym of S) begin {query} end;"))
+    with pytest.raises(NotTyped, match="one for all keys"):
+        shape_of(checked_app(f"{STREAM} {_PURGE} partition with (sym of S) begin {query} end;"))

@@ -16,6 +16,7 @@ from spdist.engine.programs.failed_events import event_of, lose
 from spdist.engine.programs.operators_called import CalledOperators
 from spdist.engine.programs.state import (
     drop_state,
+    forget_unused,
     lend_buckets,
     lent_stores,
     load_state,
@@ -32,7 +33,6 @@ from spdist.program.mixed_shape import mixed_shape_of
 from spdist.program.parts import Program
 from spdist.program.patterns.shape import Matched
 from spdist.program.read_shape import LoopWindow
-from spdist.program.running.forgetting import forget_texts
 from spdist.program.running.mixed import MixedRunning
 from spdist.program.running.running import Running
 from spdist.program.shape import Shape, shape_of, streams_of
@@ -179,7 +179,7 @@ class Programmed:
             return False
         for cause, number in self._running.failures:
             lose(self._context, self._elements, self._shape, number, event_of(parts, cause))
-        forget_texts(self._running)
+        forget_unused(self._running)
         for stream, put in out.items():
             for receiver in self._behind[stream]:
                 assert receiver.receive_columns is not None  # see `Junction.behind`
@@ -204,7 +204,7 @@ class Programmed:
             return
         self.timer.cancel()
         chunks = running.advance(to_ms, clock.now)
-        forget_texts(running)
+        forget_unused(running)
         self._set_timer()
         after = clock.now
         for time, target, chunk in chunks:
@@ -236,7 +236,7 @@ class Programmed:
             return
         for _, number in self._running.failures:
             lose(self._context, self._elements, self._shape, number, arrivals)
-        forget_texts(self._running)
+        forget_unused(self._running)
         self._set_timer()
         for target, chunk in chunks:
             _hand_over(self._behind[target], chunk)

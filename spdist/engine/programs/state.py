@@ -10,15 +10,18 @@ from spdist.operators.base import Timers
 from spdist.operators.windows.named_window import NamedWindow
 from spdist.program.parts import QueryText
 from spdist.program.read_shape import LoopWindow
+from spdist.program.running.forgetting import forget_texts
 from spdist.program.running.mixed import MixedRunning
 from spdist.program.running.running import Running
 from spdist.program.shape import Keyed, Shape
 from spdist.program.states.bucket import LoopBuckets
-from spdist.program.states.state import fresh_query, load_keys, load_query, stored_keys, stored_query
+from spdist.program.states.partition import forget_keys, fresh_partition, load_partition, stored_partition
+from spdist.program.states.state import fresh_query, load_query, stored_query
 from spdist.program.states.table import FRESH_TABLE, clear_table, load_table, stored_table, used_tables
 
 __all__ = [
     "drop_state",
+    "forget_unused",
     "lend_buckets",
     "lent_stores",
     "load_state",
@@ -31,21 +34,17 @@ def load_state(running: Running, shape: Shape, elements: AppElements) -> None:
     """Take the state of the operators over; raises ValueError where it has what a program cannot have."""
     for table in used_tables(running):
         load_table(running, table, elements.table(table.id).snapshot())
-    queries = iter(running.program.queries)
+    queries = {query.read.number: query for query in running.program.queries}
     for element in shape.typed:
         if isinstance(element, Keyed):
-            keys = elements.partition(element.number).snapshot()[0]
-            numbers = load_keys(running, element.number, list(keys), element.type).tolist()
-            for place, _ in enumerate(element.queries):
-                states = [(n, state[2][place]) for n, state in zip(numbers, keys.values(), strict=True)]
-                load_query(running, next(queries), states)
+            load_partition(running, element, elements.partition(element.number).snapshot())
         elif isinstance(element, LoopWindow):
             totals, _, *rest = fresh_query(element)
             state = elements.window(element.stream).snapshot()
-            load_query(running, next(queries), [(0, [totals, state, *rest])])
+            load_query(running, queries[element.number], [(0, [totals, state, *rest])])
         else:
             state = elements.query(element.checked.name).snapshot()
-            load_query(running, next(queries), [(0, state)])
+            load_query(running, queries[element.number], [(0, state)])
     if not running.compute_held():
         raise ValueError("a function fails on a text that a window holds")
 
@@ -78,8 +77,7 @@ def drop_state(running: Running, shape: Shape, elements: AppElements, timers: Ti
     for element in shape.typed:
         if isinstance(element, Keyed):
             partition = elements.partition(element.number)
-            _, created, looks, purge = partition.snapshot()
-            partition.restore([{}, created, looks, purge])
+            partition.restore(fresh_partition(element, partition.snapshot()))
         elif not isinstance(element, LoopWindow):
             elements.query(element.checked.name).restore(fresh_query(element))
 
@@ -87,20 +85,20 @@ def drop_state(running: Running, shape: Shape, elements: AppElements, timers: Ti
 def store_state(running: Running, shape: Shape, elements: AppElements) -> None:
     """Give the operators the state."""
     _store_lent(running, elements)
-    queries = iter(running.program.queries)
+    queries = {query.read.number: query for query in running.program.queries}
     for element in shape.typed:
         if isinstance(element, Keyed):
-            keys = stored_keys(running, element.number, element.type)
-            states = [stored_query(running, next(queries), len(keys)) for _ in element.queries]
             partition = elements.partition(element.number)
-            _, _, looks, purge = partition.snapshot()
-            by_key = {key: [n, 0, [own[n] for own in states]] for n, key in enumerate(keys)}
-            partition.restore([by_key, len(keys), looks, purge])
-        elif isinstance(element, LoopWindow):
-            next(queries)
-        else:
-            (state,) = stored_query(running, next(queries), 1)
+            partition.restore(stored_partition(running, element, partition.snapshot()))
+        elif not isinstance(element, LoopWindow):
+            (state,) = stored_query(running, queries[element.number], 1)
             elements.query(element.checked.name).restore(state)
+
+
+def forget_unused(running: Running) -> None:
+    """Let go what nobody uses any more, where there is much of it."""
+    forget_keys(running)
+    forget_texts(running)
 
 
 # Tables and named windows, also alone: those who ask look into them.

@@ -20,14 +20,13 @@ from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedPartition
 from spdist.language.checking.scope import Scope, Source
-from spdist.language.parsing.parser import read_time
 from spdist.language.types import Schema, Type
 from spdist.operators.base import Arrival, Event, Row, Timer, VirtualClock
 from spdist.operators.core.junction import Junction, LoopMaker, Receive, ReceiveChunk, Receiver
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
 from spdist.operators.expressions.readers import RowReader
-from spdist.operators.partitions.purging import PurgeTimes
+from spdist.operators.partitions.purging import PurgeTimes, purging_of
 from spdist.operators.queries.loops import by_key
 from spdist.operators.queries.plans import Place, QueryInstance, QueryPlan, ReceiveEvents, without_kinds
 from spdist.operators.queries.query import SingleStreamPlan, plan_query
@@ -38,8 +37,6 @@ __all__ = ["PartitionPlan", "PartitionRuntime"]
 
 #: From an event to the keys of the instances it belongs to, in order; a null key gives none.
 Keys = Callable[[int, Row], tuple[str, ...]]
-
-_PURGE_INTERVAL_MS = 300_000
 
 
 class PartitionPlan:
@@ -86,7 +83,7 @@ class PartitionPlan:
             and key.value.name in (schema := streams[id]).names
             and schema.types[schema.names.index(key.value.name)] is Type.STRING
         }
-        self.purge_interval, self.idle_period = _purging(checked.partition)
+        self.purge_interval, self.idle_period = purging_of(checked.partition)
         outer = [id for plan in self.queries for id in plan.inputs if id not in checked.inner]
         #: What it reads of the app; the named windows among it.
         self.inputs: tuple[str, ...] = tuple(dict.fromkeys(outer))
@@ -119,18 +116,6 @@ class PartitionPlan:
             return [*lines, "return (key,)"]
         written = text_of_float32 if code.type is Type.FLOAT else text_of
         return [*lines, f"return ({writer.bind(written, 'text_of')}(key),)"]
-
-
-def _purging(partition: ast.Partition) -> tuple[int, int | None]:
-    """Return how often idle keys are looked for, and how long they may idle (None: for ever), in ms."""
-    for purge in ast.find_annotations(partition.annotations, "purge"):
-        if (purge.get("enable") or "").lower() == "true":
-            idle, interval = purge.get("idle.period"), purge.get("interval")
-            return (
-                _PURGE_INTERVAL_MS if interval is None else (read_time(interval) or _PURGE_INTERVAL_MS),
-                None if idle is None else read_time(idle),
-            )
-    return _PURGE_INTERVAL_MS, None
 
 
 _NO_STREAMS: dict[str, Junction] = {}

@@ -7,10 +7,26 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["PurgeTimes"]
+from spdist.language import ast
+from spdist.language.parsing.parser import read_time
 
+__all__ = ["MOST_PHASES", "PurgeTimes", "purging_of"]
+
+_INTERVAL_MS = 300_000
 #: How many different phases are kept: more of them tell times apart that lie closer than a thousandth of the interval.
-_PHASES = 1000
+MOST_PHASES = 1000
+
+
+def purging_of(partition: ast.Partition) -> tuple[int, int | None]:
+    """Return how often idle keys are looked for, and how long they may idle (None: for ever), in ms."""
+    for purge in ast.find_annotations(partition.annotations, "purge"):
+        if (purge.get("enable") or "").lower() == "true":
+            idle, interval = purge.get("idle.period"), purge.get("interval")
+            return (
+                _INTERVAL_MS if interval is None else (read_time(interval) or _INTERVAL_MS),
+                None if idle is None else read_time(idle),
+            )
+    return _INTERVAL_MS, None
 
 
 class PurgeTimes:
@@ -36,7 +52,7 @@ class PurgeTimes:
     def note(self, now: int) -> bool:
         """Begin a series of looks; tells whether it is one of a new phase."""
         phase = now % self.interval
-        if phase in self.begun or len(self.begun) >= _PHASES:
+        if phase in self.begun or len(self.begun) >= MOST_PHASES:
             return False
         self.begun[phase] = now
         return True

@@ -33,6 +33,7 @@ __all__ = [
     "find",
     "find_all",
     "forget_from",
+    "forgotten",
     "give_back",
     "hashed",
     "insert_by_time",
@@ -300,8 +301,8 @@ def slot_3(seed, mask, first, second, third):  # type: ignore[no-untyped-def]
 
 
 @loop
-def release(slots, keys, meta, after, number, width):  # type: ignore[no-untyped-def]
-    """Forget a key; its number is free again."""
+def forgotten(slots, keys, meta, number, width):  # type: ignore[no-untyped-def]
+    """Forget a key; its number is not given out again."""
     mask = meta[4]
     hole = numpy.int64(hashed(keys, number * width, width, meta[3]) & numpy.uint64(mask))
     while slots[hole] != number:
@@ -315,9 +316,15 @@ def release(slots, keys, meta, after, number, width):  # type: ignore[no-untyped
             hole = slot
         slot = (slot + 1) & mask
     slots[hole] = -1
+    meta[2] -= 1
+
+
+@loop
+def release(slots, keys, meta, after, number, width):  # type: ignore[no-untyped-def]
+    """Forget a key; its number is free again."""
+    forgotten(slots, keys, meta, number, width)
     after[number] = meta[1]
     meta[1] = number
-    meta[2] -= 1
 
 
 @loop

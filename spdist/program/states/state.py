@@ -25,7 +25,7 @@ from spdist.program.patterns.shape import Matched
 from spdist.program.running.running import Running
 from spdist.program.shape import Query
 from spdist.program.states.join import fresh_sides, load_index, load_sides, stored_sides
-from spdist.program.states.key_words import key_numbers, key_texts, keys_of_texts, real_values, words_of
+from spdist.program.states.key_words import key_numbers, real_values, words_of
 from spdist.program.states.pattern import fresh_pattern, held_events, load_pattern, stored_patterns
 from spdist.program.states.rate import fresh_limit, load_limits, stored_limits
 from spdist.program.states.table import used_tables
@@ -39,22 +39,9 @@ from spdist.program.states.window import (
 )
 from spdist.program.tables.text import COUNT
 
-__all__ = ["fresh_query", "held_rows", "load_keys", "load_query", "stored_keys", "stored_query"]
+__all__ = ["fresh_query", "held_rows", "load_query", "stored_query"]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
-
-
-def load_keys(running: Running, number: int, keys: Sequence[str], type: Type) -> Any:
-    """Give the keys of a partition their numbers, and return those."""
-    name = f"p{number}"
-    running.reserve(f"keys {number}", len(keys))
-    return key_numbers(running, name, keys_of_texts(running, keys, type).reshape(-1, 1))
-
-
-def stored_keys(running: Running, number: int, type: Type) -> list[str]:
-    """Return the keys of a partition, by number."""
-    count = int(running.arrays[f"p{number}_meta"][0])
-    return key_texts(running, running.arrays[f"p{number}_keys"][:count], type)
 
 
 def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:

@@ -1,0 +1,122 @@
+"""The state of a partition as the operators have it, and back; and what is done with what keys have left that are gone.
+
+A partition's state is what `spdist.operators.partitions.partition.PartitionRuntime.snapshot` returns: for each key its
+number, when it got its last event, and the states of its queries; then when keys are looked for that were idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from spdist.program.partition_text import purge_rank
+from spdist.program.parts import Program, QueryText
+from spdist.program.running.running import Running
+from spdist.program.shape import Keyed
+from spdist.program.states.key_words import key_numbers, key_texts, keys_of_texts
+from spdist.program.states.state import load_query, stored_query
+from spdist.program.timer_text import OPERATORS, rank
+
+__all__ = ["forget_keys", "fresh_partition", "load_partition", "stored_partition"]
+
+#: So few keys that are gone are never worth to be cleaned up behind.
+_FEW = 1000
+
+
+def fresh_partition(keyed: Keyed, state: Any) -> Any:
+    """Return the state of a partition that has no keys, given what it was."""
+    _, created, looks, due = state
+    return [{}, created, looks if keyed.purge is None else {}, due if keyed.purge is None else []]
+
+
+def load_partition(running: Running, keyed: Keyed, state: Any) -> None:
+    """Take over the state of a partition; raises ValueError where it has what a program cannot have."""
+    keys, _, looks, due = state
+    number, arrays = keyed.number, running.arrays
+    running.reserve(f"keys {number}", len(keys))
+    words = keys_of_texts(running, list(keys), keyed.type).reshape(-1, 1)
+    numbers = key_numbers(running, f"p{number}", words).tolist()
+    for place, query in enumerate(_queries(running.program, keyed)):
+        load_query(running, query, [(n, own[2][place]) for n, own in zip(numbers, keys.values(), strict=True)])
+    if keyed.purge is None:
+        return
+    running.reserve(f"ends p{number}", len(keys))
+    running.reserve("timers", 1)
+    ends, used = arrays[f"p{number}_ends"].reshape(-1, 3), numpy.array([own[1] for own in keys.values()], numpy.int64)
+    arrays[f"p{number}_used"][numbers] = used
+    order = numpy.argsort(used, kind="stable")
+    ends[0, 0] = len(keys)
+    ends[1 : len(keys) + 1, 0], ends[1 : len(keys) + 1, 1] = used[order], numpy.array(numbers, numpy.int64)[order]
+    arrays[f"p{number}_looks"][: 2 * len(looks) + 1] = [
+        len(looks),
+        *(one for series in looks.items() for one in series),
+    ]
+    for asked in due:
+        arrays[f"p{number}_due"][0] = asked
+        running.compiled.kernels.timer_set(arrays["timers"], asked, purge_rank(keyed), 0)
+
+
+def stored_partition(running: Running, keyed: Keyed, state: Any) -> Any:
+    """Return the state of a partition, given that of its operators meanwhile."""
+    arrays, name = running.arrays, f"p{keyed.number}"
+    created = int(arrays[f"{name}_meta"][0])
+    keys = key_texts(running, arrays[f"{name}_keys"][:created], keyed.type)
+    states = [stored_query(running, query, created) for query in _queries(running.program, keyed)]
+    _, _, looks, due = state
+    if keyed.purge is None:
+        used, here = [0] * created, list(range(created))
+    else:
+        used = arrays[f"{name}_used"][:created].tolist()
+        here = numpy.flatnonzero(arrays[f"{name}_gone"][:created] == 0).tolist()
+        begun = arrays[f"{name}_looks"][1 : 2 * int(arrays[f"{name}_looks"][0]) + 1]
+        looks = dict(begun.reshape(-1, 2).tolist())
+        due = [int(arrays[f"{name}_due"][0])] if len(here) else []
+    return [{keys[n]: [n, used[n], [own[n] for own in states]] for n in here}, created, looks, due]
+
+
+def forget_keys(running: Running) -> None:
+    """Let go what keys have left that are gone, where there are more of those than of others.
+
+    It costs as much as looking at all of the partition, and is done when as many keys have gone as are there.
+    """
+    for keyed in running.program.shape.purging:
+        name = f"p{keyed.number}"
+        created, _, here = running.arrays[f"{name}_meta"][:3].tolist()
+        if created - here > max(_FEW, here):
+            state = stored_partition(running, keyed, [{}, 0, {}, []])
+            _empty(running, keyed)
+            load_partition(running, keyed, state)
+            running.compute_held()
+
+
+def _empty(running: Running, keyed: Keyed) -> None:
+    """Let the arrays of a partition and its queries be as if nothing had come, and forget its timers."""
+    arrays, declared = running.arrays, running.program.arrays
+    owners = (f"p{keyed.number}", *(query.name for query in _queries(running.program, keyed)))
+    for name, array in declared.declared.items():
+        if name.startswith(tuple(f"{owner}_" for owner in owners)):
+            # The seed of a table's hash stays, and how many slots it has.
+            places = (
+                slice(3) if name.endswith("_meta") and name.removesuffix("_meta") in declared.tables else slice(None)
+            )
+            arrays[name][places] = float(array.fill)
+            if name in declared.free_lists:
+                arrays[name][0] = -1
+            elif places.stop:
+                arrays[name][1] = -1
+    timers, numbers = arrays.get("timers"), {query.number for query in keyed.queries}
+    if timers is None:
+        return
+    asked = timers[3 : 3 * int(timers[0]) + 3].reshape(-1, 3)
+    ranks = {purge_rank(keyed), *(rank(number, operator) for number in numbers for operator in range(OPERATORS))}
+    left = asked[~numpy.isin(asked[:, 1], list(ranks))]
+    left = left[numpy.lexsort(left.T[::-1])]
+    timers[0] = len(left)
+    timers[3 : 3 * len(left) + 3] = left.reshape(-1)
+
+
+def _queries(program: Program, keyed: Keyed) -> Sequence[QueryText]:
+    """Return the queries of a partition."""
+    return [query for query in program.queries if query.keyed is not None and query.keyed.number == keyed.number]
