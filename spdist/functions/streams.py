@@ -14,10 +14,11 @@ from spdist.extension import stream_function
 from spdist.language.ast import Expression, Literal
 from spdist.language.types import Schema, Type
 
-__all__: list[str] = []
+__all__ = ["LEVELS", "told"]
 
 _log = logging.getLogger("spdist.app")
-_LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
+#: Priorities of ``#log``, as levels of `logging`; none is written with ``OFF``.
+LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 
 
 _TEXT, _FLAG = Type.STRING, Type.BOOL
@@ -32,8 +33,8 @@ def _resolve_log(_schema: Schema, types: tuple[Type, ...], expressions: tuple[Ex
         raise SiddhiTypeError("the priority of 'log' must be a constant")
     if types[-1:] == (_FLAG,) and not isinstance(expressions[-1], Literal):
         raise SiddhiTypeError("whether 'log' shows the event must be a constant")
-    if priority is not None and (level := str(priority.value).upper()) not in (*_LEVELS, "OFF"):
-        raise SiddhiTypeError(f"'{level}' is no priority", hint=f"it is one of {', '.join((*_LEVELS, 'OFF'))}")
+    if priority is not None and (level := str(priority.value).upper()) not in (*LEVELS, "OFF"):
+        raise SiddhiTypeError(f"'{level}' is no priority", hint=f"it is one of {', '.join((*LEVELS, 'OFF'))}")
     return Schema(())
 
 
@@ -43,8 +44,13 @@ def log(*arguments: Any) -> tuple[tuple[Any, ...], ...]:
     texts = [a for a in arguments if not isinstance(a, bool)]
     level = texts[0].upper() if len(texts) > 1 else "INFO"
     if level != "OFF":
-        _log.log(_LEVELS[level], "%s", texts[-1] if texts else "")
+        told(LEVELS[level], texts[-1] if texts else "")
     return ((),)
+
+
+def told(level: int, text: str | None) -> None:
+    """Write a line of ``#log``."""
+    _log.log(level, "%s", text)
 
 
 _REALS = frozenset({Type.DOUBLE})

@@ -9,12 +9,14 @@ import numpy
 
 from spdist.program.expressions import NUMBER
 
-__all__ = ["ASKS", "FAILURES", "TEXTS", "Array", "Arrays", "Table"]
+__all__ = ["ASKS", "FAILURES", "LINES", "TEXTS", "Array", "Arrays", "Table"]
 
 #: The room of what there is for each text, and for null.
 TEXTS = "texts"
 #: The room of the events that were lost, and what counts them.
 FAILURES = "failures"
+#: What counts the lines that are noted for the log.
+LINES = "logged"
 #: In the place of an element that is called: the one who asks for room first; the next ones are below it.
 ASKS = -2
 

@@ -45,15 +45,13 @@ class Expansion:
     compute: Callable[..., list[tuple[Any, ...]]]
 
 
-def expansion_of(
-    handlers: Sequence[ast.Filter | ast.StreamFunction], scope: Scope, width: int
-) -> tuple[Expansion, tuple[ast.Expression, ...]]:
-    """Return what stream functions make of an event, and the conditions behind them.
+def expansion_of(handlers: Sequence[ast.Filter | ast.StreamFunction], scope: Scope, width: int) -> Expansion:
+    """Return what stream functions make of an event.
 
     Parameters
     ----------
     handlers : sequence of Filter or StreamFunction
-        What stands in front of a window; at least one is a stream function.
+        What stands in front of a window, up to the last stream function.
     scope : Scope
         Of the query.
     width : int
@@ -64,15 +62,12 @@ def expansion_of(
     NotTyped
         They have no typed form.
     """
-    last = max(place + 1 for place, one in enumerate(handlers) if isinstance(one, ast.StreamFunction))
-    behind = tuple(one.condition for one in handlers[last:] if isinstance(one, ast.Filter))
-    first = tuple(handlers[:last])
-    for one in first:
+    for one in handlers:
         call = one.call if isinstance(one, ast.StreamFunction) else None
         if call is not None and (call.id in _ACTING or not is_registered("stream function", call.id)):
             raise NotTyped(f"the stream function {call.id}", one.span)
-    arguments, compute = _written(first, scope, width)
-    return Expansion(first, width, arguments, compute), behind
+    arguments, compute = _written(handlers, scope, width)
+    return Expansion(tuple(handlers), width, arguments, compute)
 
 
 def _written(

@@ -29,8 +29,8 @@ def module(
     arrays : Arrays
         What it is given.
     shape : Shape
-        The app's queries. Where elements are called, what is known of the event and of timers stands in an array that they
-        see.
+        The app's queries. Where elements are called, what is known of the event and of timers stands in an array that
+        they see.
     tells_sources : bool
         Whether chunks are of several sources, or timers run between them. Else a chunk begins where its number says,
         and the clock is only looked at where the text asks for it.

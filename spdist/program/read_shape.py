@@ -44,8 +44,8 @@ class Read:
         What it reads.
     schema : Schema
         The attributes of that.
-    filters : tuple of Expression
-        Conditions in front of the window.
+    filters : tuple of Expression or StreamFunction
+        Conditions in front of the window, and where a line is written to the log.
     window : Sliding or Batched, optional
         Its window.
     events : str
@@ -63,7 +63,7 @@ class Read:
     checked: CheckedQuery
     stream: str
     schema: Schema
-    filters: tuple[ast.Expression, ...]
+    filters: tuple[ast.Expression | ast.StreamFunction, ...]
     window: Kept | None
     events: str
     behind: tuple[ast.Expression, ...] = ()
@@ -242,15 +242,23 @@ def read(
 
 def _expanded(
     checked: CheckedQuery, given: ast.SingleInput, width: int | None, window: Kept | None
-) -> tuple[Expansion | None, tuple[ast.Expression, ...]]:
-    """Return what stream functions make of an event, and the conditions in front of the window; raises NotTyped."""
+) -> tuple[Expansion | None, tuple[ast.Expression | ast.StreamFunction, ...]]:
+    """Return what stream functions make of an event, and what stands behind them; raises NotTyped."""
     handlers = given.before if window is not None else (*given.before, *given.after)
-    if all(isinstance(one, ast.Filter) for one in handlers):
-        return None, filters_of(handlers, given.span)
-    expansion, filters = expansion_of(handlers, checked.scope, width or 0)
+    computing = [place + 1 for place, one in enumerate(handlers) if not (isinstance(one, ast.Filter) or _logs(one))]
+    last = max(computing, default=0)
+    rest = tuple(one.condition if isinstance(one, ast.Filter) else one for one in handlers[last:])
+    if not last:
+        return None, rest
+    expansion = expansion_of(handlers[:last], checked.scope, width or 0)
     if width is None or (window is not None and any(place >= width for place in window.known)):
         raise NotTyped("a stream function here", given.span)
-    return expansion, filters
+    return expansion, rest
+
+
+def _logs(handler: ast.Handler) -> bool:
+    """Tell whether a handler only writes a line to the log."""
+    return isinstance(handler, ast.StreamFunction) and handler.call.id == "log"
 
 
 def _behind(made: Read, window: Kept, given: ast.SingleInput) -> tuple[ast.Expression, ...]:

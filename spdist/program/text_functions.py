@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Any
 
 from spdist.errors import SiddhiAppError
@@ -254,10 +253,14 @@ def computed(call: ast.FunctionCall, scope: Scope, places: Mapping[ast.Variable,
     return Computed(call, arguments, compute, type, place)
 
 
-def guard_of(conditions: Sequence[ast.Expression], scope: Scope) -> Guard | None:
-    """Return the first ones of conditions that have no functions; None where there are none."""
+def guard_of(handlers: Sequence[ast.Expression | ast.StreamFunction], scope: Scope) -> Guard | None:
+    """Return the conditions that stand in front of everything that has functions; None where there are none."""
     plain = (ast.Variable, ast.Literal, ast.TimeLiteral, ast.Binary, ast.Not, ast.IsNull)
-    first = tuple(takewhile(lambda one: all(isinstance(node, plain) for node in one.walk()), conditions))
+    first: list[ast.Expression] = []
+    for one in handlers:
+        if isinstance(one, ast.StreamFunction) or not all(isinstance(node, plain) for node in one.walk()):
+            break
+        first.append(one)
     if not first:
         return None
     asked, bindings = set[int](), Bindings()
@@ -270,7 +273,7 @@ def guard_of(conditions: Sequence[ast.Expression], scope: Scope) -> Guard | None
     test = " and ".join(writer.condition(one) for one in first)
     head = f"def holds({', '.join(f'a{place}' for place in sorted(asked))}):"
     holds = build("conditions before a function", [head, f"    return {test}"], bindings.names)["holds"]
-    return Guard(tuple(sorted(asked)), holds, first) if asked else None
+    return Guard(tuple(sorted(asked)), holds, tuple(first)) if asked else None
 
 
 def argument_writer(

@@ -1,33 +1,49 @@
-"""The conditions in front of a query's window: a branch, or a flag where results cost less than a branch."""
+"""What stands in front of a query's window: conditions, and ``#log``, which lets each event pass.
+
+A condition is a branch, or a flag where results cost less than a branch. The loop writes no log: it notes level and
+text of each line, and who has called it writes them when it has ended.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spdist.functions.streams import LEVELS
 from spdist.language import ast
-from spdist.program.expressions import TypedWriter
+from spdist.language.types import Type
+from spdist.program.arrays import LINES
+from spdist.program.expressions import NUMBER, TypedWriter
 from spdist.program.functions import may_fail
-from spdist.program.parts import Block
+from spdist.program.parts import Block, Whole
 from spdist.program.shape import Query, Read
 
-__all__ = ["Condition", "computes_all", "flagged", "passing"]
+__all__ = ["Handler", "computes_all", "flagged", "passing"]
 
 #: What is computed in a few steps without a branch.
 _CHEAP = (ast.Variable, ast.Literal, ast.TimeLiteral, ast.Binary, ast.Not, ast.IsNull)
-#: A condition, and what writes it.
-Condition = tuple[TypedWriter, ast.Expression]
+#: A condition or a ``#log``, and what writes expressions over the event.
+Handler = tuple[TypedWriter, ast.Expression | ast.StreamFunction]
 
 
-def passing(conditions: Sequence[Condition]) -> list[str]:
-    """Return what goes on with the next event where one does not meet the conditions."""
-    return [line for lines, test in _written(conditions) for line in (*lines, f"if not ({test}):", "    continue")]
+def passing(whole: Whole, block: Block, handlers: Sequence[Handler]) -> list[str]:
+    """Return what is done with an event of a block in front of the window; the next one follows where it ends."""
+    lines: list[str] = []
+    for writer, one in handlers:
+        if isinstance(one, ast.StreamFunction):
+            lines += _logged(whole, writer, block, one)
+        else:
+            test = writer.condition(one)
+            lines += [*writer.lines, f"if not ({test}):", "    continue"]
+    return lines
 
 
-def flagged(conditions: Sequence[Condition], flag: str) -> list[str]:
-    """Return what tells, under the name of `flag`, whether an event meets the conditions."""
-    written = _written(conditions)
-    tests = " and ".join(f"({test})" for _, test in written)
-    return [*(line for lines, _ in written for line in lines), f"{flag} = {tests}"]
+def flagged(handlers: Sequence[Handler], flag: str) -> list[str]:
+    """Return what tells, under the name of `flag`, whether an event meets the conditions: all are conditions."""
+    tests = [writer.condition(one) for writer, one in handlers if not isinstance(one, ast.StreamFunction)]
+    return [
+        *(line for writer, _ in handlers for line in writer.lines),
+        f"{flag} = {' and '.join(f'({test})' for test in tests)}",
+    ]
 
 
 def computes_all(read: Query, block: Block) -> bool:
@@ -50,14 +66,25 @@ def computes_all(read: Query, block: Block) -> bool:
         return False
     asked = [node for one in read.filters for node in one.walk()]
     computed = [node for item in select.items for node in item.expression.walk()]
-    return all(map(_is_cheap, computed)) and not any(isinstance(one, ast.In) or may_fail(one) for one in asked)
+    dear = any(isinstance(one, ast.StreamFunction | ast.In) or may_fail(one) for one in asked)
+    return all(map(_is_cheap, computed)) and not dear
 
 
 def _is_cheap(node: ast.Node) -> bool:
     return isinstance(node, _CHEAP) and not (isinstance(node, ast.Binary) and node.op in ("/", "%"))
 
 
-def _written(conditions: Sequence[Condition]) -> list[tuple[list[str], str]]:
-    """Return of each condition its statements, and the test."""
-    tests = [writer.condition(one) for writer, one in conditions]
-    return [(writer.lines, test) for (writer, _), test in zip(conditions, tests, strict=True)]
+def _logged(whole: Whole, writer: TypedWriter, block: Block, handler: ast.StreamFunction) -> list[str]:
+    """Return what notes a line for the log."""
+    texts = [one for one in handler.call.args if not (isinstance(one, ast.Literal) and one.type is Type.BOOL)]
+    level = str(texts[0].value).upper() if len(texts) > 1 and isinstance(texts[0], ast.Literal) else "INFO"
+    if level not in LEVELS:
+        return []
+    value = writer.write(texts[-1] if texts else ast.Literal("", Type.STRING))
+    room = f"lines {LINES}"
+    whole.count(room, block.most)
+    count = f"{whole.arrays.declare(LINES, NUMBER, '1')}[0]"
+    levels, numbers = (whole.arrays.declare(f"{LINES}_{name}", NUMBER, room) for name in ("level", "text"))
+    number = f"(-1 if {value.null} else {value.text})" if value.null else value.text
+    noted = [f"k = {count}", f"{levels}[k] = {LEVELS[level]}", f"{numbers}[k] = {number}", f"{count} = k + 1"]
+    return [*writer.lines, *noted]

@@ -15,7 +15,7 @@ from spdist.program.function_text import computed_value, origins_of
 from spdist.program.joins.side_text import NamedText, NamedWriter
 from spdist.program.parts import Block, Event, QueryText, Whole, by_kind, indent
 from spdist.program.queries.batch_groups import BatchGroups
-from spdist.program.queries.filter_text import Condition, computes_all, flagged, passing
+from spdist.program.queries.filter_text import Handler, computes_all, flagged, passing
 from spdist.program.queries.result_text import ResultWriter
 from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import Batched, Read, Sessions, Sliding
@@ -97,7 +97,7 @@ class QueryWriter:
             return results.hands_over([*groups.before(), *loop, *groups.forgets()])
         if computes_all(self._read, self._block):
             self._groups.step = self._whole.name()
-            self._flagged = flagged(self._conditions(), self._groups.step)
+            self._flagged = flagged(self._handlers(), self._groups.step)
         body: list[str] = []
         leaving = [] if window is None else results.emits(self._leaving(), leaves=True)
         if window is not None:
@@ -148,7 +148,7 @@ class QueryWriter:
         That is behind the event then.
         """
         guard = self._block.guard
-        tests = passing(self._conditions()) if self._flagged is None else self._flagged
+        tests = passing(self._whole, self._block, self._handlers()) if self._flagged is None else self._flagged
         body = [*([f"if not ({guard.format(self._event)}):", "    continue"] if guard else []), *tests, *body]
         body = [*([f"{place} = {self._event} + 1"] if place else []), *body]
         begin = place or self._block.begin
@@ -331,10 +331,10 @@ class QueryWriter:
         values, nulls = self._whole.attribute(block.owner, place, block.types[place], block.room)
         return Value(f"{values}[{self._event}]", f"{nulls}[{self._event}] != 0", block.types[place])
 
-    def _conditions(self) -> list[Condition]:
-        """Return the conditions in front of the window, each with what writes it."""
-        filters = self._read.filters if isinstance(self._read, Read) else ()
-        return [(self._key_writer(self._read.checked.scope), one) for one in filters]
+    def _handlers(self) -> list[Handler]:
+        """Return what stands in front of the window, each with what writes it."""
+        handlers = self._read.filters if isinstance(self._read, Read) else ()
+        return [(self._key_writer(self._read.checked.scope), one) for one in handlers]
 
     @property
     def _guard(self) -> Guard | None:

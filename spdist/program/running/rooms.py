@@ -68,6 +68,8 @@ def _mark(program: Program, room: str) -> _Mark | None:
             return _Mark((f"{owner}_open",), ENDED)
         case "pairs":
             return _Mark(_sets(program, owner), 0)
+        case "lines":
+            return _Mark((owner,), 0)
         case "groups":  # else nobody reads what the query puts out, or there is one group at a time
             return _Mark((f"{owner}_k_meta",), 0, none=1)
         case "keys":

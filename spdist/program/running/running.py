@@ -21,6 +21,7 @@ from spdist.program.arrays import ASKS, FAILURES
 from spdist.program.machine.compiler import Compiled
 from spdist.program.parts import Program
 from spdist.program.running.columns import Ranks, rows_of
+from spdist.program.running.lines import write_lines
 from spdist.program.running.rooms import Rooms
 from spdist.program.tables.text import REFUSED
 from spdist.program.windows.shape import FAR
@@ -303,6 +304,7 @@ class Running(Rooms):
             self.compiled.run(begins, size, at, which, int(fires), now, self._callback, *parameters)
         finally:
             self.within = False
+            write_lines(self.arrays, self.texts)
         broken: BaseException | None = self._broken
         if broken is not None:
             raise broken
