@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -36,6 +36,7 @@ __all__ = [
     "is_integer",
     "is_long",
     "same",
+    "set_order",
     "unbox",
 ]
 
@@ -207,6 +208,12 @@ def concurrent_order(keys: Iterable[Any]) -> list[Any]:
             parted = [_parted(bucket, len(buckets)) for bucket in buckets]
             buckets = [low for low, _ in parted] + [high for _, high in parted]
     return [key for bucket in buckets for _, key in bucket]
+
+
+def set_order(keys: Collection[Any]) -> list[Any]:
+    """Return keys in the order of a ``java.util.HashSet`` that a ``ConcurrentHashMap`` was copied to; see there."""
+    capacity = 1 << max(15, int(len(keys) / 0.75)).bit_length()
+    return sorted(concurrent_order(keys), key=lambda key: bucket_of(key, capacity))
 
 
 def _parted(bucket: list[tuple[int, Any]], bit: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:

@@ -31,7 +31,11 @@ def mixed_shape_of(checked: CheckedApp) -> Shape:
     not_circular(checked)
     # Of a stream that others write, it is not known which attributes are those of a source.
     inner = frozenset(_written(checked, {query.target for query in _queries(checked)}))
-    whole = Shape((), checked.streams, inner, watched=watched_streams(checked.app))
+    watched, clocked = (
+        watched_streams(checked.app),
+        frozenset(_triggers(checked)) - {q.target for q in _queries(checked)},
+    )
+    whole = Shape((), checked.streams, inner, watched=watched, triggers=clocked)
     stores = stores_of(checked)
     elements = _elements(checked, whole, stores, {})
     while shared := _shared(checked, elements, stores):
@@ -160,8 +164,13 @@ def _fed(checked: CheckedApp, called: Sequence[Called]) -> set[str]:
 
 def _written(checked: CheckedApp, targets: set[str]) -> set[str]:
     """Return the streams that queries with these targets write, triggers, or failures."""
-    triggers = {one.name for one in checked.app.definitions if isinstance(one, ast.TriggerDefinition)}
-    return {stream for stream in checked.streams if stream in targets | triggers or stream.startswith("!")}
+    fed = targets | _triggers(checked)
+    return {stream for stream in checked.streams if stream in fed or stream.startswith("!")}
+
+
+def _triggers(checked: CheckedApp) -> set[str]:
+    """Return the streams that the clock writes to."""
+    return {one.name for one in checked.app.definitions if isinstance(one, ast.TriggerDefinition)}
 
 
 def _goes_down(checked: CheckedApp, shape: Shape) -> None:

@@ -8,18 +8,19 @@ from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.operators.core.triggers import PURGE_RANK
 from spdist.operators.partitions.purging import MOST_PHASES
-from spdist.program.expressions import FLAG, NUMBER, Value
+from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
 from spdist.program.function_text import computed_value
+from spdist.program.joins.demand_text import Demand
 from spdist.program.key_text import finds
 from spdist.program.partition_key import key_writer, most_keys, pairs
-from spdist.program.parts import Block, Most, QueryText, Whole, indent
+from spdist.program.parts import Block, Most, QueryText, Whole, asked, indent
 from spdist.program.patterns.state_text import begins_waiting
 from spdist.program.queries.limit_text import begins_ticking
-from spdist.program.shape import Keyed
+from spdist.program.shape import Keyed, Shape
 from spdist.program.text_functions import Computed
 from spdist.program.timer_text import NEVER, declares_timers, rank
 
-__all__ = ["ComputedKeys", "Purging", "new_key", "purge_rank"]
+__all__ = ["ComputedKeys", "EveryKey", "Purging", "new_key", "ordered_partition", "purge_rank"]
 
 
 class ComputedKeys:
@@ -97,6 +98,56 @@ class ComputedKeys:
         ]
 
 
+class EveryKey:
+    """Writes the loop over all keys that there are: what has no key goes to each, in the order of Java's set of them.
+
+    How many there are is known when it comes: so it asks for room. That order is asked for where keys have come, or
+    gone, since: ``p_sorted`` is how many had come, and were there.
+
+    Parameters
+    ----------
+    whole : Whole
+        The text.
+    keyed : Keyed
+        The partition.
+    block : Block
+        The events.
+    shape : Shape
+        The app's queries.
+    """
+
+    def __init__(self, whole: Whole, keyed: Keyed, block: Block, shape: Shape) -> None:
+        if shape.leads_back(keyed, block.stream):
+            raise NotTyped("a stream without a key that a partition may write to", keyed.queries[0].checked.query.span)
+        arrays, prefix, keys = whole.arrays, f"p{keyed.number}", f"keys {keyed.number}"
+        arrays.table(prefix, 1, keys)
+        self._prefix = prefix
+        self._block = block
+        self._order = arrays.declare(f"{prefix}_order", NUMBER, keys)
+        self._sorted = arrays.declare(f"{prefix}_sorted", NUMBER, "2", "-1")
+        self._site = arrays.asks(_order_name(keyed.number), keys)
+        self._demand = Demand(arrays, f"{prefix}_every", f"every {prefix}")
+        #: Source of the number of a key, and what it gets.
+        self.key = whole.name()
+        self.run = replace(block, most=Most({asked(f"{prefix}_every"): 1}), single=False)
+        self._count, self._place = whole.name(), whole.name()
+
+    def lines(self, queries: list[str]) -> list[str]:
+        """Return the loop, given the blocks of the queries over what a key gets."""
+        count, meta, none = self._count, f"{self._prefix}_meta", [f"{self._count} = 0"]
+        ask = f"if called(callback, {self._site}, 0, 0) != 0:"
+        bound = f"{count} * ({self._block.end} - {self._block.begin})"
+        return [
+            f"{count} = {meta}[2]",
+            f"if {self._sorted}[0] != {meta}[0] or {self._sorted}[1] != {count}:",
+            *indent([ask, *indent(none)]),
+            *self._demand.asks(bound, "0", none),
+            f"for {self._place} in range({count}):",
+            f"    {self.key} = {self._order}[{self._place}]",
+            *indent(queries),
+        ]
+
+
 class Purging:
     """Writes what lets keys of a partition go that were idle; for the arrays see `machine.purge_kernels`.
 
@@ -159,6 +210,19 @@ class Purging:
             f"        {due} = look_after({self._looks}, {self._interval}, {ends}[3] + {self._idle})",
             f"        timer_set(timers, {due}, {self.rank}, 0)",
         ]
+
+
+_ORDER = "order "
+
+
+def _order_name(number: int) -> str:
+    """Return who asks for the order of a partition's keys."""
+    return f"{_ORDER}{number}"
+
+
+def ordered_partition(name: str) -> int | None:
+    """Return the number of the partition whose keys' order somebody asks for; None where one asks for room."""
+    return int(name.removeprefix(_ORDER)) if name.startswith(_ORDER) else None
 
 
 def purge_rank(keyed: Keyed) -> int:

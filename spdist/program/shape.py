@@ -101,6 +101,8 @@ class Shape:
         The streams that say with ``@OnError`` what becomes of events that a query fails on.
     tables : mapping of str to LoopTable
         The tables that typed queries write or look into.
+    triggers : frozenset of str
+        The streams that the clock writes to, and no query.
     """
 
     elements: tuple[Element | Called, ...]
@@ -109,6 +111,7 @@ class Shape:
     is_mixed: bool = False
     watched: frozenset[str] = frozenset()
     tables: Mapping[str, LoopTable] = field(default_factory=dict)
+    triggers: frozenset[str] = frozenset()
 
     @cached_property
     def typed(self) -> tuple[Element, ...]:
@@ -131,9 +134,26 @@ class Shape:
         return tuple(q for one in self.typed for q in (one.queries if isinstance(one, Keyed) else (one,)))
 
     @cached_property
+    def partitions(self) -> tuple[Keyed, ...]:
+        """The partitions that have a typed form."""
+        return tuple(one for one in self.typed if isinstance(one, Keyed))
+
+    @cached_property
     def purging(self) -> tuple[Keyed, ...]:
         """The partitions of which keys go that were idle."""
-        return tuple(one for one in self.typed if isinstance(one, Keyed) and one.purge is not None)
+        return tuple(one for one in self.partitions if one.purge is not None)
+
+    def leads_back(self, keyed: Keyed, stream: str) -> bool:
+        """Tell whether events of a stream may come while queries of a partition are at work."""
+        if stream in self.fed:
+            return stream not in self.triggers
+        reached, left = set[str](), [query.checked.target for query in keyed.queries]
+        while left:
+            at = left.pop()
+            following = {query.checked.target for query in self.queries if at in query.streams} - reached
+            reached |= following
+            left += following
+        return stream in reached or stream in {query.checked.target for query in keyed.queries}
 
     @cached_property
     def downwards(self) -> list[int]:
@@ -313,7 +333,7 @@ def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], sch
     interval, idle = purging_of(element.partition)
     if idle is not None and any(_shares_period(query) for query in element.queries):
         raise NotTyped("a window whose period is one for all keys, in a partition with @purge", span)
-    if any(stream not in schemas for stream in element.keys):
+    if any(source.kind == "window" for query in element.queries for source in query.scope.sources):
         raise NotTyped("a named window in a partition", span)
     keys: dict[str, int] = {}
     computed: dict[str, ast.PartitionKey] = {}
@@ -331,8 +351,6 @@ def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], sch
         raise NotTyped("a partition with keys of several types", span)
     (type,) = types
     dtype_of(type, span)
-    if any(stream not in element.keys and stream not in element.inner for read in reads for stream in read.streams):
-        raise NotTyped("a stream without a key in a partition", span)
     return Keyed(number, keys, type, reads, computed, None if idle is None else (interval, idle))
 
 

@@ -26,7 +26,7 @@ from spdist.program.joins.text import JoinWriter
 from spdist.program.key_text import finds
 from spdist.program.loop_text import module
 from spdist.program.partition_key import partition_word
-from spdist.program.partition_text import ComputedKeys, Purging, new_key
+from spdist.program.partition_text import ComputedKeys, EveryKey, Purging, new_key
 from spdist.program.parts import NULL_TEXT, Block, Most, Origin, Program, QueryText, Whole, indent, ticks
 from spdist.program.patterns.sequence_text import SequenceWriter
 from spdist.program.patterns.shape import Matched
@@ -293,10 +293,7 @@ class Writer:
             return []
         lines: list[str] = []
         if keyed is not None and block.stream.startswith("#"):
-            for read in keyed.queries:
-                if block.stream in read.streams:
-                    lines += self._query(read, keyed, block, key)
-            return lines
+            return self._within(keyed, block, key)
         #: What stands in front of an element that can fail, with it, and what writes what stands behind it.
         apart: list[tuple[list[str], Callable[[list[str]], list[str]]]] = []
         for element in self._shape.elements:
@@ -349,8 +346,13 @@ class Writer:
     def _partition(self, keyed: Keyed, block: Block) -> list[str]:
         """Return the blocks of a partition's queries: of runs of one key, one after the other."""
         place = keyed.keys.get(block.stream)
+        if block.stream in keyed.computed:
+            runs = ComputedKeys(self, keyed, block, self._shape.schemas[block.stream])
+            begins = new_key(self, keyed, runs.run.most, runs.key)
+            return runs.lines(begins, self._within(keyed, runs.run, runs.key))
         if place is None:
-            return self._computed_partition(keyed, block)
+            every = EveryKey(self, keyed, block, self._shape)
+            return every.lines(self._within(keyed, every.run, every.key))
         values, nulls = self.attribute(block.owner, place, block.types[place], block.room)
         self.count(f"keys {keyed.number}", block.most)
         first, end, key = self.name(), self.name(), self.name()
@@ -359,10 +361,6 @@ class Writer:
             return partition_word(Value(f"{values}[{event}]", "", block.types[place]))
 
         run = replace(block, begin=first, end=end, guard=f"{nulls}[{{}}] == 0", single=False)
-        lines: list[str] = []
-        for read in keyed.queries:
-            if block.stream in read.streams:
-                lines += self._query(read, keyed, run, key)
         return [
             f"{first} = {block.begin}",
             f"while {first} < {block.end}:",
@@ -374,18 +372,14 @@ class Writer:
             f"    {end} = {first} + 1",
             f"    while {end} < {block.end} and ({nulls}[{end}] != 0 or {word(end)} == {word(first)}):",
             f"        {end} += 1",
-            *indent(lines),
+            *indent(self._within(keyed, run, key)),
             f"    {first} = {end}",
         ]
 
-    def _computed_partition(self, keyed: Keyed, block: Block) -> list[str]:
-        """Return the blocks of a partition's queries, where keys are computed, or an event has several."""
-        keys = ComputedKeys(self, keyed, block, self._shape.schemas[block.stream])
-        lines: list[str] = []
-        for query in keyed.queries:
-            if block.stream in query.streams:
-                lines += self._query(query, keyed, keys.run, keys.key)
-        return keys.lines(new_key(self, keyed, keys.run.most, keys.key), lines)
+    def _within(self, keyed: Keyed, block: Block, key: str) -> list[str]:
+        """Return the blocks of a partition's queries over events that a key gets."""
+        reading = (query for query in keyed.queries if block.stream in query.streams)
+        return [line for query in reading for line in self._query(query, keyed, block, key)]
 
 
 def _expanded(whole: Writer, query: QueryText, expansion: Expansion, block: Block) -> list[str]:

@@ -24,6 +24,7 @@ __all__ = [
     "PURGED",
     "SESSIONS",
     "SEVERAL",
+    "SHARED",
     "SNAPSHOTS",
     "SNAPSHOTS_OF_BATCHES",
     "SNAPSHOTS_OF_PAIRS",
@@ -446,5 +447,24 @@ from every e1=S -> not S[volume > 3] for 800 milliseconds select e1.sym, e1.tota
 from S#window.unique:ever(kind) select kind, volume, ok insert all events into Out8;
 from S as a join S#window.time(800) as b on a.kind == b.kind select a.kind, b.volume insert into Out9;
 from S#window.delay(650) select kind insert into Out10;
+end;
+"""
+#: Partitions with a stream that has no key: all keys that there are get its events, in the order of Java's set of them.
+SHARED = f"""{STREAM}
+from S[volume > 0] select sym, kind, volume, total insert into A;
+partition with (sym of S) begin
+from S#window.length(2) as s join A#window.length(1) as a on a.volume != s.volume
+select s.sym, a.kind, a.volume insert all events into Out1;
+from every e1=S[ok] -> e2=A select e1.sym as a, e2.kind as b insert into Out2;
+from A#window.time(60) select sym, count() as n, sum(volume) as v insert all events into Out3;
+from A select kind, total group by kind output last every 3 events insert into Out4;
+end;
+@purge(enable='true', interval='20 millisec', idle.period='100 millisec')
+partition with (kind of S) begin
+from S select ok, count() as n insert into Out5;
+from A select total, count() as n insert into Out8;
+from A[total > 3] select sym, kind insert into #I;
+from #I#window.lengthBatch(2) select sym, count() as n insert into Out6;
+from every not A for 90 milliseconds select 1 as one insert into Out7;
 end;
 """

@@ -20,6 +20,7 @@ from spdist.operators.base import Arrival
 from spdist.operators.core.junction import NO_TIMER, StreamPart
 from spdist.program.expressions import NotTyped
 from spdist.program.machine.compiler import Compiled, interpreted
+from spdist.program.mixed_shape import mixed_shape_of
 from spdist.program.parts import Program
 from spdist.program.running.running import Running
 from spdist.program.shape import shape_of
@@ -39,6 +40,7 @@ from tests.program.chosen_apps import (
     PIECES,
     PURGED,
     SESSIONS,
+    SHARED,
     SNAPSHOTS,
     SNAPSHOTS_OF_BATCHES,
     SORTED,
@@ -54,18 +56,8 @@ from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 _SUBJECTS = [ARRANGED, BATCHES, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING, UNIQUE, UNIQUE_MORE]
-_SUBJECTS += [
-    BEHIND,
-    BEHIND_KNOWN,
-    SNAPSHOTS,
-    SNAPSHOTS_OF_BATCHES,
-    PIECES,
-    TRUTHS,
-    LATE,
-    UNIQUE_JOINED,
-    EXPANDED,
-    PURGED,
-]
+_SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES, TRUTHS, LATE, UNIQUE_JOINED, EXPANDED]
+_SUBJECTS += [PURGED, SHARED]
 #: In these some attribute is never null.
 _WHOLE = (SORTED, EXTERNAL, BEHIND_KNOWN, TRUTHS)
 #: A stream, and what is put out to it as one chunk.
@@ -358,6 +350,34 @@ def test_what_keys_have_left_that_are_gone_goes_where_it_is_more_than_what_other
     (keys, _, looks, due), (own, _, *rest) = (one.app._elements.partition(0).snapshot() for one in (plain, programmed))
     assert [(key, used) for key, (_, used, _) in own.items()] == [(key, used) for key, (_, used, _) in keys.items()]
     assert rest == [looks, due]
+
+
+def test_many_keys_get_what_has_no_key_in_the_order_of_a_set() -> None:
+    text = f"""{STREAM} from S[volume > 0] select sym as by insert into A; partition with (sym of S) begin
+    from S select sym, count() as n insert into Out; from every e1=S -> e2=A select e1.sym, e2.by insert into Out2; end;
+    """
+    for seed in range(2):
+        alike(checked_app(text), Random(seed), interpreted, steps=15, events_of=many_keys)
+
+
+def test_all_keys_get_what_a_trigger_brings_while_operators_are_called() -> None:
+    text = f"""{STREAM} define trigger Tick at every 7 milliseconds; partition with (sym of S) begin
+    from every e1=S -> e2=Tick select e1.sym as a, e2.triggered_time as b insert into Out1;
+    from Tick#window.length(2) select count() as n insert all events into Out2; end;
+    from S#window.cron('*/1 * * * * ?') select sym insert into Out3;"""
+    checked = checked_app(text)
+    (partition,) = mixed_shape_of(checked).partitions
+    assert "Tick" in {stream for query in partition.queries for stream in query.streams}
+    assert alike(checked, Random(1), interpreted, steps=8) > 300
+
+
+def test_a_stream_that_a_partition_may_write_to_while_it_is_at_work_has_a_key_in_it() -> None:
+    query = "from S select sym insert into Out; from B select sym insert into Out;"
+    for writer in ("from S select sym insert into A;", "from S select sym insert into B;"):
+        text = f"""{STREAM} define stream A (sym string); define stream B (sym string);
+        partition with (sym of S) begin {writer} {query} end; from A select sym insert into B;"""
+        with pytest.raises(NotTyped, match="may write to"):
+            written(shape_of(checked_app(text)), ("Out",))
 
 
 def test_keys_that_share_a_period_are_left_to_the_operators() -> None:

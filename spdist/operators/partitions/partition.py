@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from spdist.java.numbers import text_of, text_of_float32
-from spdist.java.objects import bucket_of, concurrent_order
+from spdist.java.objects import set_order
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedPartition
@@ -325,11 +325,9 @@ class PartitionRuntime:
         return receive, receive_chunk
 
     def _all(self) -> tuple[PartitionInstance, ...]:
-        """Return the instances in the order in which they get what has no key: Siddhi copies its map to a hash set."""
+        """Return the instances in the order in which they get what has no key."""
         if self._in_order is None:
-            capacity = 1 << max(15, int(len(self.instances) / 0.75)).bit_length()
-            keys = sorted(concurrent_order(self.instances), key=lambda key: bucket_of(key, capacity))
-            self._in_order = tuple(self.instances[key] for key in keys)
+            self._in_order = tuple(self.instances[key] for key in set_order(self.instances))
         return self._in_order
 
     def _create(self, key: str) -> PartitionInstance:

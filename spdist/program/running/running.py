@@ -22,6 +22,7 @@ from spdist.program.machine.compiler import Compiled
 from spdist.program.parts import Program
 from spdist.program.running.columns import Ranks, rows_of
 from spdist.program.running.lines import write_lines
+from spdist.program.running.orders import answer
 from spdist.program.running.rooms import Rooms
 from spdist.program.tables.text import REFUSED
 from spdist.program.windows.shape import FAR
@@ -313,11 +314,11 @@ class Running(Rooms):
                 log.warning("table '%s' keeps its row with a primary key and refuses another one", id)
 
     def _called(self, site: int, more: int, count: int) -> int:
-        """Make room for who asks for it; returns whether that failed. No error passes through the loop: it is kept."""
+        """Do what somebody asks for; returns whether that failed. No error passes through the loop: it is kept."""
         if self._broken is not None:
             return 1
         try:
-            self.ask(list(self.program.arrays.asking)[ASKS - site], more, count)
+            answer(self, list(self.program.arrays.asking)[ASKS - site], more, count)
         except BaseException as error:
             self._broken = error
             return 1

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spdist.java.numbers import float32, text_of, text_of_float32
 from spdist.language.types import Type
-from spdist.program.running.running import Running
+from spdist.program.running.rooms import Rooms
 
 __all__ = ["key_numbers", "key_texts", "keys_of_texts", "real_key", "real_values", "real_words", "words_of"]
 
@@ -44,7 +44,7 @@ def real_key(text: str) -> float | None:
     return None if text == "null" else float(text)
 
 
-def key_numbers(running: Running, table: str, words: Any) -> Any:
+def key_numbers(running: Rooms, table: str, words: Any) -> Any:
     """Return the numbers of keys; new ones get one."""
     arrays = running.arrays
     found = numpy.empty(len(words), numpy.int64)
@@ -61,7 +61,7 @@ def key_numbers(running: Running, table: str, words: Any) -> Any:
 # Keys of partitions: texts, whatever the type.
 
 
-def keys_of_texts(running: Running, keys: Sequence[str], type: Type) -> Any:
+def keys_of_texts(running: Rooms, keys: Sequence[str], type: Type) -> Any:
     """Return the keys of a partition as words."""
     if type is Type.STRING:
         return running.texts.numbers(pa.array(keys, pa.string())).astype(numpy.int64)
@@ -71,7 +71,7 @@ def keys_of_texts(running: Running, keys: Sequence[str], type: Type) -> Any:
     return numpy.array([key == "true" if type is Type.BOOL else int(key) for key in keys], numpy.int64)
 
 
-def key_texts(running: Running, words: Any, type: Type) -> list[str]:
+def key_texts(running: Rooms, words: Any, type: Type) -> list[str]:
     """Return words as the keys of a partition."""
     if type is Type.STRING:
         found: list[str] = running.texts.texts(words).to_pylist()
