@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from spdist.errors import Span
@@ -41,6 +41,8 @@ __all__ = [
 ]
 
 _WHOLE = (Type.INT, Type.LONG)
+#: What a key is converted to where a partition has keys of several types.
+_TEXT = ast.Literal("string", Type.STRING)
 
 
 #: A query, of whatever it reads.
@@ -335,22 +337,21 @@ def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], sch
         raise NotTyped("a window whose period is one for all keys, in a partition with @purge", span)
     if any(source.kind == "window" for query in element.queries for source in query.scope.sources):
         raise NotTyped("a named window in a partition", span)
+    types = {stream: computed_type(key, schemas[stream]) for stream, key in element.keys.items()}
+    several = set(types.values())
+    type = Type.LONG if several == set(_WHOLE) else several.pop() if len(several) == 1 else Type.STRING
+    dtype_of(type, span)
     keys: dict[str, int] = {}
     computed: dict[str, ast.PartitionKey] = {}
-    types: set[Type] = set()
     for stream, key in element.keys.items():
-        if isinstance(key.value, ast.Variable):
-            keys[stream] = schemas[stream].names.index(key.value.name)
-            types.add(schemas[stream].types[keys[stream]])
+        value = key.value
+        # Keys of several types are one where Java writes them alike.
+        if value is not None and type is Type.STRING and types[stream] is not type:
+            computed[stream] = replace(key, value=ast.FunctionCall("convert", (value, _TEXT)))
+        elif isinstance(value, ast.Variable):
+            keys[stream] = schemas[stream].names.index(value.name)
         else:
             computed[stream] = key
-            types.add(computed_type(key, schemas[stream]))
-    if types == set(_WHOLE):
-        types = {Type.LONG}
-    if len(types) > 1:
-        raise NotTyped("a partition with keys of several types", span)
-    (type,) = types
-    dtype_of(type, span)
     return Keyed(number, keys, type, reads, computed, None if idle is None else (interval, idle))
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "PURGED",
     "SESSIONS",
     "SEVERAL",
+    "SEVERAL_KEYS",
     "SHARED",
     "SNAPSHOTS",
     "SNAPSHOTS_OF_BATCHES",
@@ -466,5 +467,21 @@ from A select total, count() as n insert into Out8;
 from A[total > 3] select sym, kind insert into #I;
 from #I#window.lengthBatch(2) select sym, count() as n insert into Out6;
 from every not A for 90 milliseconds select 1 as one insert into Out7;
+end;
+"""
+#: Partitions of which streams have keys of several types: they are one where Java writes them alike.
+SEVERAL_KEYS = f"""{STREAM}
+from S[volume >= 0] select sym, kind, price, rate, volume, total, ok insert into T;
+partition with (price of S, rate of T) begin
+from S#window.length(2) select sym, count() as n insert all events into Out1;
+from T select kind, sum(total) as n insert into Out2;
+from every e1=S -> e2=T select e1.sym as a, e2.kind as b insert into Out3;
+end;
+partition with (volume of S, ok of T) begin
+from T select kind, count() as n insert into Out4;
+from S select volume, count() as n insert into Out5;
+end;
+partition with (price > 0.5 as '1' or ok as 'true' of S, volume of T) begin
+from every e1=S -> e2=T select e1.sym as a, e2.volume as b insert into Out6;
 end;
 """
