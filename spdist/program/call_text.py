@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from spdist.language import ast
 from spdist.language.types import Schema
-from spdist.program.arrays import Arrays
+from spdist.program.arrays import FAILURES, Arrays
 from spdist.program.called import Called, Site
 from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.machine.shared import SHARED
-from spdist.program.parts import Block, Whole, indent
+from spdist.program.parts import Block, QueryText, Whole, indent
 from spdist.program.timer_text import NEVER, declares_timers
 
-__all__ = ["CallWriter", "begun", "declares_shared", "fired_in_turn"]
+__all__ = ["CallWriter", "begun", "counts_lost", "declares_shared", "failing_site", "fired_in_turn"]
 
 
 def declares_shared(arrays: Arrays, timed: bool) -> None:
@@ -157,3 +157,20 @@ def fired_in_turn(blocks: dict[int, list[str]]) -> list[str]:
         "if fires == FIRES and at[c] > until:",
         "    until = at[c]",
     ]
+
+
+def counts_lost(whole: Whole, number: int, block: Block) -> list[str]:
+    """Return what notes that the query with a number has failed on the events of a block, which come from one."""
+    whole.count(f"lost {FAILURES}", block.most)
+    count = f"{whole.arrays.declare(FAILURES, NUMBER, '1')}[0]"
+    stores = [
+        f"{whole.arrays.declare(f'failed_{name}', NUMBER, f'lost {FAILURES}')}[k] = {text}"
+        for name, text in {"cause": whole.cause, "query": str(number)}.items()
+    ]
+    return [f"k = {count}", *stores, f"{count} = k + 1"]
+
+
+def failing_site(query: QueryText, block: Block) -> Site:
+    """Return the place where a query's operators are called with events of a source that it fails on."""
+    element = Called((query.read.checked.name,), (block.stream,), NotTyped("an event that it fails on"))
+    return Site(element, block.stream, block.owner, block.types, given=True, nested=False, picked="")

@@ -58,7 +58,7 @@ class ComputedKeys:
         self._pairs = self._written(given, schema, events, has)
         begin, end = f"{events}[{self._place}]", f"({events}[{self._last} - 1] + 1)"
         #: The events of a run; what is between them has no key.
-        self.run = replace(block, begin=begin, end=end, guard=f"{has}[{{}}] != 0", most=most)
+        self.run = replace(block, begin=begin, end=end, guard=f"{has}[{{}}] != 0", most=most, single=False)
 
     def _written(self, given: ast.PartitionKey, schema: Schema, events: str, has: str) -> list[str]:
         """Return what writes the keys of each event, and how many it has."""

@@ -401,7 +401,11 @@ class Whole(Protocol):
         ...
 
     def can_lose(self, stream: str) -> bool:
-        """Tell whether events of a stream that a query fails on are only counted."""
+        """Tell whether a query may fail on events of a stream."""
+        ...
+
+    def loses(self, query: QueryText, block: Block) -> list[str]:
+        """Return what is done with the events of a source that a query has failed on."""
         ...
 
     def text_number(self, text: str) -> int:

@@ -100,7 +100,7 @@ class Shape:
     is_mixed : bool
         Whether operators run, too: elements are called, or there may be timers of theirs.
     watched : frozenset of str
-        The streams that say with ``@OnError`` what becomes of events that a query fails on.
+        The streams of which ``@OnError`` keeps the events that a query fails on, or sends them on.
     tables : mapping of str to LoopTable
         The tables that typed queries write or look into.
     triggers : frozenset of str
@@ -282,9 +282,13 @@ def knows_its_input(shape: Shape) -> None:
 
 
 def watched_streams(app: ast.SiddhiApp) -> frozenset[str]:
-    """Return the streams that say with ``@OnError`` what becomes of events that a query fails on."""
+    """Return the streams of which ``@OnError`` keeps the events that a query fails on, or sends them on."""
     streams = (one for one in app.definitions if isinstance(one, ast.StreamDefinition))
-    return frozenset(one.name for one in streams if ast.find_annotations(one.annotations, "OnError"))
+    return frozenset(one.name for one in streams if any(map(_keeps, ast.find_annotations(one.annotations, "OnError"))))
+
+
+def _keeps(handler: ast.Annotation) -> bool:
+    return (handler.get("action") or "").upper() != "LOG"
 
 
 def _no_stores(checked: CheckedApp) -> None:

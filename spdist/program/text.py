@@ -15,7 +15,7 @@ from spdist.language import ast
 from spdist.language.types import Type
 from spdist.program.aggregations.bucket_text import AddWriter
 from spdist.program.arrays import Arrays
-from spdist.program.call_text import CallWriter, declares_shared, fired_in_turn
+from spdist.program.call_text import CallWriter, counts_lost, declares_shared, failing_site, fired_in_turn
 from spdist.program.called import Called, Site
 from spdist.program.expansion import Expansion
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value, dtype_of
@@ -236,8 +236,16 @@ class Writer:
         return "shared[CAUSE]" if self._shape.is_mixed else "c"
 
     def can_lose(self, stream: str) -> bool:
-        """Tell whether events of a stream that a query fails on are only counted."""
-        return stream in self._shape.sources and stream not in self._shape.watched
+        """Tell whether a query may fail on events of a stream: they are counted, or its operators say what it is."""
+        return stream in self._shape.sources and (self._shape.is_mixed or stream not in self._shape.watched)
+
+    def loses(self, query: QueryText, block: Block) -> list[str]:
+        """Return what is done with the events of a source that a query has failed on."""
+        if block.stream not in self._shape.watched:
+            return counts_lost(self, query.read.number, block)
+        self._sites.append(failing_site(query, block))
+        called = f"called(callback, {len(self._sites) - 1}, {block.begin}, {block.end})"
+        return [*(["timers_until[0] = until"] if self._timed else []), called]
 
     def text_number(self, text: str) -> int:
         """Return the number of a text of the app."""

@@ -10,7 +10,7 @@ from spdist.operators.core.junction import Receive, ReceiveChunk
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped
 from spdist.program.read_shape import WINDOWS
-from spdist.program.shape import Shape, streams_of
+from spdist.program.shape import Element, Keyed, Shape, streams_of
 from spdist.program.timer_text import rank
 
 __all__ = ["CalledOperators"]
@@ -40,19 +40,18 @@ class CalledOperators:
 
     def __init__(self, context: AppContext, shape: Shape, reading: Mapping[str, int]) -> None:
         self._context = context
-        self._receivers: dict[tuple[str, int], tuple[Receive, ReceiveChunk]] = {}
+        self._receivers: dict[tuple[str, tuple[str, ...]], tuple[Receive, ReceiveChunk]] = {}
         for stream, count in reading.items():
             elements = [element for element in shape.elements if stream in streams_of(element)]
             if len(elements) != count:
                 raise NotTyped(f"the stream {stream}, which others read")
             receivers = context.junction(stream).first(count)
             for element, receiver in zip(elements, receivers, strict=True):
-                if isinstance(element, Called):
-                    self._receivers[stream, id(element)] = receiver.receive, receiver.receive_chunk
+                self._receivers[stream, _names(element)] = receiver.receive, receiver.receive_chunk
 
     def receiver(self, element: Called, stream: str) -> tuple[Receive, ReceiveChunk]:
         """Return what takes the events of a stream for an element: single ones, and chunks."""
-        return self._receivers[stream, id(element)]
+        return self._receivers[stream, element.names]
 
     def failed(self, stream: str, arrivals: Sequence[Arrival], error: Exception) -> None:
         """Do with events that an element failed on what the stream says."""
@@ -82,3 +81,10 @@ class CalledOperators:
         """Wake what is due first, and return the clock after it, ms; see `Timers.fire_first`."""
         self._context.timers.fire_first(None if alone else until)
         return self._context.clock.now
+
+
+def _names(element: Element | Called) -> tuple[str, ...]:
+    """Return the names of an element's queries, or of the aggregation."""
+    if isinstance(element, Called):
+        return element.names
+    return tuple(one.checked.name for one in (element.queries if isinstance(element, Keyed) else (element,)))

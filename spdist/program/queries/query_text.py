@@ -9,8 +9,7 @@ from spdist.errors import Span
 from spdist.language import ast
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
-from spdist.program.arrays import FAILURES
-from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
+from spdist.program.expressions import NotTyped, TypedWriter, Value
 from spdist.program.function_text import computed_value, origins_of
 from spdist.program.joins.side_text import NamedText, NamedWriter
 from spdist.program.parts import Block, Event, QueryText, Whole, by_kind, indent
@@ -302,14 +301,7 @@ class QueryWriter:
         if not any(line.strip() == f"{failed} = True" for line in loop):
             return loop
         self._query.failed = failed
-        self._whole.count(f"lost {FAILURES}", self._block.most)
-        counted = self._whole.arrays.declare(FAILURES, NUMBER, "1")
-        stored = {"cause": self._whole.cause, "query": str(self._read.number)}
-        stores = [
-            f"{self._whole.arrays.declare(f'failed_{name}', NUMBER, f'lost {FAILURES}')}[k] = {text}"
-            for name, text in stored.items()
-        ]
-        lost = [f"{results.count} = {results.first}", f"k = {counted}[0]", *stores, f"{counted}[0] = k + 1"]
+        lost = [f"{results.count} = {results.first}", *self._whole.loses(self._query, self._block)]
         return [f"{failed} = False", *loop, f"if {failed}:", *indent(lost)]
 
     def _event_writer(self, scope: Scope | None = None) -> TypedWriter:
