@@ -13,7 +13,15 @@ from spdist.program.aggregations.bucket_shape import bucketed
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped
 from spdist.program.read_shape import LoopWindow
-from spdist.program.shape import Element, Shape, element_of, knows_its_input, not_circular, watched_streams
+from spdist.program.shape import (
+    Element,
+    Shape,
+    element_of,
+    finds_whole_batches,
+    knows_its_input,
+    not_circular,
+    watched_streams,
+)
 from spdist.program.stores import LoopStores, stores_named, stores_of
 from spdist.program.text import written
 
@@ -49,6 +57,7 @@ def mixed_shape_of(checked: CheckedApp) -> Shape:
     whole = replace(whole, elements=(*stores.windows.values(), *elements))
     shape = replace(whole, fed=fed, is_mixed=True, tables=stores.tables)
     knows_its_input(shape)
+    finds_whole_batches(shape)
     _goes_down(checked, shape)
     return shape
 

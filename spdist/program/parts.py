@@ -236,6 +236,21 @@ class QueryText:
         return prefix_of(self.read)
 
     @property
+    def shows_expired(self) -> bool:
+        """Whether it is shown to somebody what leaves its window."""
+        return self.read.puts_out_expired
+
+    @property
+    def is_found(self) -> bool:
+        """Whether joins look into what its window holds, or has released last."""
+        return isinstance(self.read, LoopWindow) and self.read.joined
+
+    @property
+    def notes_looks(self) -> bool:
+        """Whether it shows which events of a batch somebody has looked at: these leave otherwise."""
+        return isinstance(self.read, Read) and self.read.shows_held
+
+    @property
     def tells_kinds(self) -> bool:
         """Whether its readers are told which events enter, and which leave: those of a named window are."""
         return isinstance(self.read, LoopWindow) and self.read.events == "all"

@@ -142,7 +142,12 @@ class Read:
         """What the window holds: the open batch or all of it, and the batch that was released last."""
         if isinstance(self.window, Sliding):
             return ("head",)
-        return (*(("head",) if self.waits else ()), *(("left",) if self.window and self.puts_out_expired else ()))
+        return (*(("head",) if self.waits else ()), *(("left",) if self.window and self.keeps_released else ()))
+
+    @property
+    def keeps_released(self) -> bool:
+        """Whether the batch that was released last is kept."""
+        return self.puts_out_expired
 
     @property
     def waits(self) -> bool:
@@ -175,17 +180,18 @@ class LoopWindow(Read):
     ----------
     index : tuple of int
         The attributes by which joins look into it; empty where they look at all that it holds.
+    joined : bool
+        Whether joins look into it.
     """
 
     index: tuple[int, ...] = ()
+    joined: bool = False
 
     @property
-    def is_queue(self) -> bool:
-        """Whether events leave it in the order in which they came, one by one."""
-        window = self.window
-        if not isinstance(window, Sliding) or isinstance(window, Sessions) or window.delays:
-            return False
-        return not (window.orders or window.unique) and window.time is None
+    def keeps_released(self) -> bool:
+        """Whether the batch that was released last is kept, or all that ever were; see `BatchWriter`."""
+        chunked = isinstance(self.window, Batched) and self.window.chunked
+        return self.puts_out_expired or (self.joined and not chunked)
 
     @property
     def shows_held(self) -> bool:

@@ -14,13 +14,13 @@ from spdist.operators.core.feedback import circular_streams
 from spdist.operators.partitions.purging import purging_of
 from spdist.program.called import Called
 from spdist.program.expressions import NotTyped, dtype_of
-from spdist.program.joins.shape import Joined, joined
+from spdist.program.joins.shape import Joined, Side, joined
 from spdist.program.partition_key import computed_type
 from spdist.program.patterns.shape import Matched, matched
 from spdist.program.read_shape import LoopWindow, Read, read
 from spdist.program.stores import LoopStores, stores_named, stores_of
 from spdist.program.tables.shape import LoopTable
-from spdist.program.windows.shape import Batched, Sessions, Sliding, Unique
+from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding, Unique
 
 __all__ = [
     "Batched",
@@ -33,6 +33,7 @@ __all__ = [
     "Sliding",
     "Unique",
     "element_of",
+    "finds_whole_batches",
     "knows_its_input",
     "not_circular",
     "shape_of",
@@ -182,24 +183,30 @@ class Shape:
         Those of a named window are known when it is known where they come from.
         """
         found: dict[str, set[int]] = {}
-        for query in self.queries:
-            if (
-                isinstance(query, Read)
-                and not isinstance(query, LoopWindow)
-                and query.window is not None
-                and query.window.known
-            ):
-                found.setdefault(query.stream, set()).update(query.window.known)
+        for stream, window in self._windows:
+            if window.known:
+                found.setdefault(stream, set()).update(window.known)
         return found
 
     @cached_property
     def times(self) -> dict[str, set[int]]:
         """The attributes that say what time it is, by stream."""
         found: dict[str, set[int]] = {}
-        for query in self.queries:
-            if isinstance(query, Read) and query.window is not None and query.window.time is not None:
-                found.setdefault(query.stream, set()).add(query.window.time)
+        for stream, window in self._windows:
+            if window.time is not None:
+                found.setdefault(stream, set()).add(window.time)
         return found
+
+    @property
+    def _windows(self) -> list[tuple[str, Kept]]:
+        """The windows of queries and of sides of joins, each with the stream whose events it holds."""
+        found: list[Read | Side] = []
+        for query in self.queries:
+            if isinstance(query, Joined):
+                found += query.sides
+            elif isinstance(query, Read) and not isinstance(query, LoopWindow):
+                found.append(query)
+        return [(one.stream, one.window) for one in found if one.window is not None]
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
@@ -241,6 +248,7 @@ def shape_of(checked: CheckedApp) -> Shape:
     not_circular(checked)
     shape = Shape(tuple(elements), schemas, watched=watched_streams(checked.app), tables=stores.tables)
     knows_its_input(shape)
+    finds_whole_batches(shape)
     return shape
 
 
@@ -279,6 +287,29 @@ def knows_its_input(shape: Shape) -> None:
     for stream in shape.known:
         if stream not in shape.sources:
             raise NotTyped(f"a window whose attribute may be null ('{stream}')")
+
+
+def finds_whole_batches(shape: Shape) -> None:
+    """Raise NotTyped where a join looks into a named window while that goes on releasing batches of one chunk.
+
+    Operators have released them all by then.
+    """
+    below: dict[str, set[str]] = {}
+    for query in shape.queries:
+        for stream in query.streams:
+            below.setdefault(stream, set()).add(query.checked.target)
+    for query in (one for one in shape.queries if isinstance(one, Joined)):
+        for side in query.sides:
+            if side.named is None or not (isinstance(side.named.window, Batched) and side.named.window.length):
+                continue
+            reached, left = set[str](), [side.named.checked.target]
+            while left:
+                stream = left.pop()
+                if stream not in reached:
+                    reached.add(stream)
+                    left += below.get(stream, ())
+            if query.sides[1 - side.position].stream in reached:
+                raise NotTyped(f"a join with the named window '{side.named.stream}', which leads to it")
 
 
 def watched_streams(app: ast.SiddhiApp) -> frozenset[str]:

@@ -15,7 +15,9 @@ __all__ = [
     "HAVING",
     "JOINS",
     "JOINS_OF_BATCHES",
+    "JOINS_OF_HELD",
     "JOINS_OF_ONE",
+    "JOINS_RENEWED",
     "LATE",
     "LIMITED",
     "PAIRS_IN_TABLES",
@@ -296,6 +298,41 @@ select l.sym as a, r.price as b limit 3 insert all events into Out4;
 partition with (sym of S, sym of A) begin
 from S#window.timeBatch(60) as l unidirectional join A#window.timeBatch(90) as r
 select l.sym as a, l.rate as b, r.price as c group by r.price insert into Out5;
+end;
+"""
+#: Totals of joins that begin anew: with each batch, each chunk, and each event of a side without window.
+JOINS_RENEWED = f"""{STREAM}
+from S select * insert into A;
+from S[ok]#window.lengthBatch(2) as l left outer join A#window.length(4) as r on l.kind == r.kind
+select l.sym as a, count() as n, sum(r.volume) as v group by l.sym insert all events into Out1;
+from S as l join A#window.time(300) as r on l.sym == r.sym
+select r.kind as b, count() as n, max(r.price) as p group by r.kind insert into Out2;
+from S#window.lengthBatch(3) select * insert into B;
+from B#window.batch() as l join A#window.lengthBatch(2, true) as r on l.kind == r.kind
+select l.kind as a, distinctCount(r.sym) as n, avg(r.rate) as m group by l.kind insert into Out3;
+from B#window.batch(2) as l full outer join A#window.timeBatch(60, true) as r on l.ok == r.ok
+select r.sym as a, l.price as b, count() as n insert all events into Out4;
+partition with (sym of S, sym of A) begin
+from S#window.timeBatch(60) as l join A as r select l.kind as a, sum(l.total) as t, min(r.rate) as m
+group by l.kind insert into Out5;
+end;
+"""
+#: Sides that hold what comes first in an order, or the events of a time that an attribute says; none of these is null.
+JOINS_OF_HELD = f"""{STREAM}
+from S[ok] select * insert into A;
+from S#window.sort(3, price, 'desc', sym) as l join A#window.length(3) as r on l.kind == r.kind
+select l.price as p, r.sym as b insert all events into Out1;
+from S#window.externalTime(total, 900) as l left outer join A as r on l.sym == r.sym
+select l.sym as a, r.volume as v, count() as n insert into Out2;
+from A#window.time(300) as l full outer join S#window.externalTimeBatch(total, 60) as r on l.kind == r.kind
+select l.sym as a, r.sym as b, sum(r.volume) as v insert all events into Out3;
+from S#window.externalTimeBatch(total, 40, 7L) as l join A#window.length(2) as r on l.ok == r.ok
+select l.sym as a, r.price as p order by p limit 2 insert into Out4;
+from S#window.externalTimeBatch(total, 90) as l join S#window.sort(2, volume) as r on l.sym != r.sym
+select l.kind as a, count() as n, max(r.total) as t group by l.kind insert into Out5;
+partition with (sym of S) begin
+from S#window.externalTime(total, 700) as l join S#window.sort(2, kind, 'desc', rate) as r
+select r.kind as a, l.total as t insert expired events into Out6;
 end;
 """
 #: More pairs for one event than there was ever room for, of as many groups.

@@ -9,6 +9,8 @@ from tests.program.drawn_apps import STREAM, drawn_condition, drawn_query
 
 __all__ = ["drawn_join_app"]
 
+_WAYS = ("'asc'", "'desc'")
+
 _SHAPED = (
     "l.sym as sym, r.kind as kind, r.price as price, l.rate as rate, l.volume as volume, r.total as total, r.ok as ok"
 )
@@ -20,7 +22,7 @@ def drawn_join_app(random: Random) -> str:
     made.append(f"from S{_filter(random, 0.5)} select * insert into B;")
     if random.random() < 0.3:
         made.append("from S#window.length(1) select * insert expired events into B;")
-    sides = random.choice((("A", "B"), ("A", "B"), ("S", "A"), ("B", "S"), ("S", "S"), ("A", "A")))
+    sides = random.choice((("A", "B"), ("A", "B"), ("S", "A"), ("B", "S"), ("S", "S"), ("S", "S"), ("A", "A")))
     if random.random() < 0.3:
         made.append(_partition(random, sides))
     made.append(_join(random, sides, "Out1" if random.random() < 0.4 else "J"))
@@ -49,7 +51,19 @@ def _filter(random: Random, share: float) -> str:
     return f"[{drawn_condition(random)}]" if random.random() < share else ""
 
 
-def _window(random: Random) -> str:
+def _window(random: Random, stream: str) -> str:
+    """Return a window; one that fails on a null only over a source, of which it is known that there is none."""
+    some = random.choice
+    if stream == "S" and random.random() < 0.4:
+        return some(
+            (
+                f"#window.sort({random.randint(1, 4)}, {some(('volume', 'rate', 'sym', 'kind'))}, {some(_WAYS)})",
+                f"#window.sort({random.randint(1, 4)}, kind, {some(_WAYS)}, total)",
+                f"#window.externalTime(total, {some((60, 900))})",
+                f"#window.externalTime(total, {some((60, 900))})",
+                f"#window.externalTimeBatch(total, {some(('60', '700', '40, 7L'))})",
+            )
+        )
     return random.choice(
         (
             "",
@@ -59,6 +73,9 @@ def _window(random: Random) -> str:
             f"#window.timeLength({random.choice((50, 900))}, {random.randint(1, 4)})",
             f"#window.lengthBatch({random.randint(1, 4)})",
             f"#window.timeBatch({random.choice(('1', '50', '900', '70, 13'))})",
+            f"#window.lengthBatch({random.randint(1, 4)}, true)",
+            f"#window.timeBatch({random.choice(('1', '50', '900', '70, 13'))}, true)",
+            f"#window.batch({random.choice(('', '', '1', '2'))})",
         )
     )
 
@@ -86,7 +103,7 @@ def _condition(random: Random) -> str:
 
 def _join(random: Random, streams: tuple[str, str], target: str, shaped: str = "J") -> str:
     kind = random.choice(("join", "join", "inner join", "left outer join", "right outer join", "full outer join"))
-    left, right = (_window(random) for _ in streams)
+    left, right = (_window(random, stream) for stream in streams)
     one_way = random.choice(("", "", "", "l", "r"))
     ways = [" unidirectional" if one_way == name else "" for name in "lr"]
     sides = [
@@ -94,12 +111,13 @@ def _join(random: Random, streams: tuple[str, str], target: str, shaped: str = "
         for stream, window, name, way in zip(streams, (left, right), "lr", ways, strict=True)
     ]
     events = random.choice(("", "", "all events ", "expired events "))
-    even = "outer" not in kind and not one_way
+    slides = bool(left and right) and "atch" not in left + right
+    alone = not events and all("atch" in one or not one for one in (left, right))
+    even = (slides and "outer" not in kind and not one_way) or alone
     limit = f" output {random.choice(('all', 'first', 'last'))} every {random.randint(1, 4)} events"
     shown = f" output snapshot every {random.choice((30, 300))} milliseconds"
     behind = random.choice(("", "", "", "", "", limit, limit, limit if "expired" in events else shown))
-    totals = bool(left and right) and "Batch" not in left + right
-    selected = _SHAPED if target == shaped else _selected(random, totals, even)
+    selected = _SHAPED if target == shaped else _selected(random, even)
     behind = _arranged(random, selected) + behind
     return (
         f"from {sides[0]} {kind} {sides[1]}{_condition(random)} select {selected}{behind} insert {events}into {target};"
@@ -115,8 +133,8 @@ def _arranged(random: Random, selected: str) -> str:
     return order + limit + random.choice(("",) * 5 + (" offset 1",))
 
 
-def _selected(random: Random, totals: bool, even: bool) -> str:
-    """Return what is selected; `even`: all pairs come and leave, so that any totals can be kept."""
+def _selected(random: Random, even: bool) -> str:
+    """Return what is selected; `even`: all pairs come and leave, or none does, so that any totals can be kept."""
     items = random.sample(
         (
             "l.sym as a",
@@ -131,14 +149,16 @@ def _selected(random: Random, totals: bool, even: bool) -> str:
         random.randint(1, 3),
     )
     group = having = ""
-    if totals and random.random() < 0.6:
+    if random.random() < 0.6:
         items += random.sample(
             (
                 "count() as n",
                 "sum(l.total) as s",
                 "avg(r.volume) as m",
                 "stdDev(l.price) as w",
-                *(("max(r.price) as hi", "min(l.rate) as lo", "distinctCount(l.kind) as v") if even else ()),
+                "max(r.price) as hi",
+                "min(l.rate) as lo",
+                *(("distinctCount(l.kind) as v",) if even else ()),
             ),
             random.randint(1, 2),
         )

@@ -140,11 +140,17 @@ def test_it_is_told_which_windows_stand_in_the_loop() -> None:
     assert explain(defined + inserts + reads).compiled == "yes"
     joins = "from W join S on W.sym == S.sym select W.sym insert into Out3;\n"
     assert explain(defined + inserts + joins + plain).compiled == "yes"
-    told = explain(defined + inserts + joins.replace("select", "select count() as n,") + plain).compiled
+    told = explain(defined + inserts + joins.replace("join S on", "join S#window.delay(9) on") + plain).compiled
     assert "query_1 is called: the named window 'W', which 'query_2' uses without a typed form" in told
     assert "query_3 is compiled" in told
-    told = explain(defined.replace("length(5)", "lengthBatch(5)") + inserts + joins + plain).compiled
-    assert "query_2 is called: a join with the named window 'W', which is no queue (line 4)" in told
+    for window in ("lengthBatch(5)", "batch(2)"):
+        assert explain(defined.replace("length(5)", window) + inserts + joins + plain).compiled == "yes"
+    told = explain(defined.replace("length(5)", "unique:ever(sym)") + inserts + joins + plain).compiled
+    assert "query_2 is called: a join with the named window 'W', whose events have no order (line 4)" in told
+    feeds = "from W select sym insert into B; from B join W on B.sym == W.sym select W.sym insert into Out3;\n"
+    assert explain(defined + inserts + feeds + plain).compiled == "yes"
+    told = explain(defined.replace("length(5)", "lengthBatch(5)") + inserts + feeds + plain).compiled
+    assert "a join with the named window 'W', which leads to it" in told
     other = joins.replace("W.sym == S.sym", "W.n == S.volume").replace("Out3", "Out4")
     told = explain(defined + inserts + joins + other + plain).compiled
     assert "query_3 is called: a named window ('W') that joins look into by several keys (line 5)" in told

@@ -31,9 +31,9 @@ def drawn_window_app(random: Random) -> str:
         queries.append(_moves(random))
     for name, window in windows.items():
         queries += [_reader(random, name, window, f"Out{name}{number}") for number in range(random.randint(1, 3))]
-    queued = [name for name, window in windows.items() if window.startswith(("length(", "time(", "timeLength("))]
-    if queued and random.random() < 0.6:
-        queries += [_join(random, name, n) for n, name in enumerate(queued)]
+    listed = [name for name, window in windows.items() if not window.startswith(("unique", "session"))]
+    if listed and random.random() < 0.7:
+        queries += [_join(random, name, n, windows[name]) for n, name in enumerate(listed)]
     random.shuffle(queries)
     return "\n".join([*made, *queries])
 
@@ -90,23 +90,30 @@ def _reader(random: Random, window: str, made: str, target: str) -> str:
     return f"from {window}{filter} {selected} insert {events}into {target};"
 
 
-def _join(random: Random, window: str, number: int) -> str:
-    """Return a join with a window, that is a queue."""
+def _join(random: Random, window: str, number: int, made: str) -> str:
+    """Return a join with a window whose events have an order, also with itself, and in a partition."""
     key = random.choice(
         ("w.sym == s.sym", "w.sym == s.sym and w.ok == s.ok", "w.price < s.price", "w.price == s.price")
     )
     more = random.choice(("", " and w.total != s.total"))
     kind = random.choice(("join", "join", "left outer join", "right outer join", "full outer join"))
-    own = random.choice(("", "#window.length(2)", "#window.time(60)", "#window.lengthBatch(2)"))
+    own = random.choice(("", "#window.length(2)", "#window.time(60)", "#window.lengthBatch(2)", "#window.batch()"))
     one_way = random.choice(("", "", "", " unidirectional"))
-    source = random.choice(("S", "M[volume > 0]"))
+    source = random.choice(("S", "S", "M[volume > 0]"))
     sides = [f"{window} as w", f"{source}{own} as s"]
+    if random.random() < 0.2 and not made.startswith(("lengthBatch", "batch(2)")):
+        sides, one_way = [f"{window} as w", f"{window} as s"], ""
     random.shuffle(sides)
     sides[0] += one_way
     events = random.choice(("", "all events ", "expired events "))
     behind = random.choice(("", "", " having v is null", " limit 2", " order by v", " output last every 3 events"))
-    selected = f"select w.sym as a, s.kind as b, w.volume as v, s.total as t, w is null as n{behind}"
-    return f"from {sides[0]} {kind} {sides[1]} on {key}{more} {selected} insert {events}into OutJ{number};"
+    totals = random.choice(("", "", ", count() as c, sum(w.total) as z", ", min(s.volume) as m, max(w.price) as p"))
+    group = random.choice(("", " group by s.kind")) if totals else ""
+    selected = f"select w.sym as a, s.kind as b, w.volume as v, s.total as t, w is null as n{totals}{group}{behind}"
+    query = f"from {sides[0]} {kind} {sides[1]} on {key}{more} {selected} insert {events}into OutJ{number};"
+    if source == "S" and "S" in sides[0] + sides[1] and random.random() < 0.2 and "unidirectional" not in query:
+        return f"partition with (sym of S) begin {query} end;"
+    return query
 
 
 #: Windows that slide, with all outputs, readers with totals and without, several who insert, one from a partition.
@@ -160,18 +167,20 @@ define window W {_ATTRIBUTES} time(50);
 define window V {_ATTRIBUTES} time(50);
 from S[ok] select * insert into W;
 from S[not ok] select * insert into V;
-from V as v join S#window.length(2) as s on v.kind == s.kind select v.sym as sym, count() as n insert into Mid;
+from V as v join S#window.delay(20) as s on v.kind == s.kind select v.sym as sym, count() as n insert into Mid;
 from Mid#window.time(50) select sym, count() as n insert all events into Out1;
 from W select kind, count() as n, max(price) as p group by kind output last every 50 milliseconds insert all events
 into Out2;
 from V select sym, UUID() is null as u insert expired events into Out3;
 from W select sym, sum(volume) as v insert expired events into Out4;
 """
-#: A window in an order, by attributes that are never null.
+#: A window in an order, by attributes that are never null, of which a join finds what it holds.
 SORTED = f"""{STREAM}
 define window W {_ATTRIBUTES} sort(3, price, 'desc', sym);
 from S select * insert into W;
 from S[ok] select sym, kind, price, rate, volume, total, ok insert into W;
 from W select sym, sum(volume) as v, min(price) as p group by sym insert all events into Out1;
 from W select sym, price, kind order by kind insert expired events into Out2;
+from S#window.length(2) as s join W as w on s.kind == w.kind select w.sym as sym, s.total as t
+insert all events into Out3;
 """

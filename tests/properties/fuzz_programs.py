@@ -65,8 +65,8 @@ def trial(seed: int, compiled: int = 0) -> str:
             raise Defect(f"seed {seed} ({drawn.__name__})\n{text}\n{own.reason}")
         return "operators"
     is_compiled = bool(compiled) and number % compiled == 0
-    # A primary key that is a number must not be null.
-    whole = seed % 3 == 0 or (drawn is drawn_table_app and bool(own.program.known))
+    # A primary key that is a number must not be null, nor what a window is ordered by.
+    whole = seed % 3 == 0 or (drawn in (drawn_table_app, drawn_join_app) and bool(own.program.known))
     asks = (asked_of_windows if drawn is drawn_window_app else asked_of)(text)
     try:
         with ExitStack() as around:

@@ -7,6 +7,7 @@ from typing import Any
 from spdist.program.joins.demand_text import Demand
 from spdist.program.joins.shape import Joined
 from spdist.program.parts import Event, Most, asked, indent
+from spdist.program.queries.batch_groups import BatchGroups
 from spdist.program.queries.result_text import ResultWriter
 
 __all__ = ["PairWriter"]
@@ -25,6 +26,8 @@ class PairWriter(ResultWriter):
     How many pairs there are is known when partners are looked for: so it asks for room (`Demand`), but where there is
     one for an event at most.
     """
+
+    _groups: BatchGroups
 
     def __init__(self, *given: Any, **more: Any) -> None:
         query = given[1]
@@ -74,14 +77,16 @@ class PairWriter(ResultWriter):
         )
 
     def resets(self, timestamp: str) -> list[str]:
-        """Return what puts a sign that all totals begin anew behind the pairs that are arranged already."""
+        """Return what lets all totals begin anew, and puts a sign of that behind the pairs arranged already."""
+        groups, anew = self._groups, self._groups.resets()
+        anew = [*groups.before(), *anew, *groups.forgets()] if anew else []
         if not (self.wanted and self._query.notes_resets):
-            return []
+            return anew
         owner, end, room = self._arranged.buffers.owner, self._arranged.end, self._whole.name()
         noted = [f"{owner}_ts[{end}], {owner}_kind[{end}] = {timestamp}, 2", f"{end} += 1"]
         if self._passes:
             noted.insert(0, f"{self._passes}[{end}] = {self.number}")
-        return [f"{room} = 1", *self.asks("1", [f"{room} = 0"]), f"if {room} != 0:", *indent(noted)]
+        return [*anew, f"{room} = 1", *self.asks("1", [f"{room} = 0"]), f"if {room} != 0:", *indent(noted)]
 
     @property
     def selects(self) -> tuple[bool, bool]:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Schema, Type
-from spdist.operators.selection.aggregates import totals_in
+from spdist.operators.expressions.lookup import conjuncts
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.functions import CLOCKS
 from spdist.program.read_shape import LoopWindow
 from spdist.program.search import Search, search_of
 from spdist.program.tables.shape import LoopTable, rows_of
-from spdist.program.windows.shape import Batched, Kept, Sessions, events_of, filters_of, window_of
+from spdist.program.windows.shape import (
+    Batched,
+    Kept,
+    Sliding,
+    events_of,
+    filters_of,
+    is_listed,
+    is_queue,
+    window_of,
+)
 
 __all__ = ["Joined", "Side", "joined"]
 
@@ -57,6 +66,16 @@ class Side:
     table: LoopTable | None = None
     named: LoopWindow | None = None
 
+    @property
+    def comes(self) -> bool:
+        """Whether something is done with its events."""
+        return self.table is None and (self.named is None or self.triggers)
+
+    @property
+    def passes(self) -> bool:
+        """Whether each of its events leaves as soon as it has come, and all totals begin anew then."""
+        return self.table is None and self.named is None and self.window is None
+
 
 @dataclass(frozen=True, slots=True)
 class Joined:
@@ -83,8 +102,30 @@ class Joined:
     window = None
     renews = False
     batches = False
-    leaving = True
     lists: tuple[str, ...] = ()
+
+    @property
+    def falls_back(self) -> bool:
+        """Whether ``min`` and ``max`` go back to an earlier value: not where only a named window lets events leave."""
+        return self.puts_out_expired or any(isinstance(side.window, Sliding) for side in self.sides)
+
+    @property
+    def leaving(self) -> bool:
+        """Whether pairs leave one by one, and not only all of them at a time."""
+        return self.falls_back or any(side.named is not None for side in self.sides)
+
+    @property
+    def resets(self) -> bool:
+        """Whether all totals begin anew from time to time."""
+        anew = (side.passes or isinstance(side.window, Batched) for side in self.sides if side.triggers)
+        return any(anew)
+
+    def holds(self, side: Side) -> bool:
+        """Tell whether the window of a side holds what the other one finds: no chunk that nobody is shown leaving."""
+        window, shown = side.window, self.puts_out_expired
+        if side.named is not None:
+            window, shown = side.named.window, side.named.puts_out_expired
+        return window is not None and (shown or not (isinstance(window, Batched) and window.chunked))
 
     @property
     def waits(self) -> bool:
@@ -110,7 +151,7 @@ class Joined:
     @property
     def streams(self) -> tuple[str, ...]:
         """What it reads, each once."""
-        return tuple(dict.fromkeys(side.stream for side in self.sides if side.table is None))
+        return tuple(dict.fromkeys(side.stream for side in self.sides if side.comes))
 
     @property
     def types(self) -> tuple[Type, ...]:
@@ -144,7 +185,9 @@ class Joined:
     @property
     def is_even(self) -> bool:
         """Whether all pairs that come leave, and no others: else totals take off what is not there, or keep all."""
-        if any(side.window is None or side.outer or not side.triggers for side in self.sides):
+        if not self.leaving:
+            return True
+        if any(not isinstance(side.window, Sliding) or side.outer or not side.triggers for side in self.sides):
             return False
         tests = (part for side in self.sides for part in (*side.search.values, *side.search.rest))
         calls = (node.id for one in tests for node in one.walk() if isinstance(node, ast.FunctionCall))
@@ -153,7 +196,8 @@ class Joined:
     @property
     def timed(self) -> bool:
         """Whether events leave a window when time passes: the other side must not find them any more."""
-        return any(side.window is not None and bool(side.window.span) for side in self.sides)
+        windows = (side.window for side in self.sides if side.window is not None)
+        return any(window.span and window.time is None for window in windows)
 
 
 def joined(
@@ -169,13 +213,11 @@ def joined(
         raise NotTyped("a join with 'within'", span)
     named = [windows.get(source.stream_id) for source in checked.scope.sources]
     left, right = (_side(checked, given, position, tables, named[position]) for position in (0, 1))
-    sides = left, right
-    if any(named) and left.stream == right.stream:
-        raise NotTyped("a join of a named window with itself", span)
-    if totals_in(checked.query.select) and any(side.window is None and side.table is None for side in sides):
-        raise NotTyped("totals of a join of which a side has no window", span)
-    if totals_in(checked.query.select) and any(isinstance(side.window, Batched) for side in (left, right)):
-        raise NotTyped("totals of a join of which a side releases batches", span)
+    if right.named is not None and left.stream == right.stream:
+        # Siddhi forgets the right side.
+        right = replace(right, triggers=False, outer=False)
+    if not (left.comes or right.comes):
+        raise NotTyped("a join that no event causes", span)
     return Joined(number, checked, (left, right), events_of(checked))
 
 
@@ -202,19 +244,26 @@ def _side(
     one_way = given.left.unidirectional or given.right.unidirectional
     other = (given.right, given.left)[position]
     looked_into = other.unidirectional or not one_way
-    looks = search_of(given.on, checked.scope, position) if looked_into else Search()
-    if named is not None and not named.is_queue:
-        raise NotTyped(f"a join with the named window '{named.stream}', which is no queue", side.input.span)
+    window = _window(side, source.schema, checked.scope) if named is None else None
+    held = window if named is None else named.window
+    looks = Search()
+    if looked_into and is_queue(held):
+        looks = search_of(given.on, checked.scope, position)
+    elif looked_into:
+        looks = Search(rest=tuple(conjuncts(given.on)))
+    if named is not None and not is_listed(held):
+        raise NotTyped(f"a join with the named window '{named.stream}', whose events have no order", side.input.span)
     if named is not None and looks.index not in ((), named.index):
         raise NotTyped(f"a named window ('{named.stream}') that joins look into by several keys", side.input.span)
+    silent = named is not None and checked.partition is not None  # there named windows cause nothing
     return Side(
         position=position,
         stream=source.stream_id if named is None else named.checked.target,
         schema=source.schema,
         # Siddhi drops what stands behind the name of a window.
         filters=filters_of(side.input.before, side.input.span) if named is None else (),
-        window=_window(side, source.schema, checked.scope),
-        triggers=side.unidirectional or not one_way,
+        window=window,
+        triggers=(side.unidirectional or not one_way) and not silent,
         outer=outer.get(given.kind, (False, False))[position],
         search=looks,
         named=named,
@@ -223,12 +272,7 @@ def _side(
 
 def _window(side: ast.JoinSide, schema: Schema, scope: Scope) -> Kept | None:
     window = window_of(side.input, schema, scope)
-    refused = isinstance(window, Sessions) or (window is not None and bool(window.known or window.unique))
-    if isinstance(window, Batched):
-        refused = refused or window.passes
-    elif window is not None:
-        refused = refused or window.delays
-    if refused:
+    if not is_listed(window) or (isinstance(window, Sliding) and window.delays):
         assert side.input.window is not None
         raise NotTyped(f"the window {side.input.window.id} of a join", side.input.window.span)
     return window

@@ -1,4 +1,4 @@
-"""The window of one side of a join: what the other side looks into, by key where the condition has equalities."""
+"""What one side of a join holds: the other side looks into it, by key where the condition has equalities."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from spdist.program.expressions import NUMBER, Value, either
 from spdist.program.joins.shape import Joined, Side
 from spdist.program.key_text import finds, seeks
 from spdist.program.parts import QueryText, Whole, indent, prefix_of
-from spdist.program.queries.group_text import GroupWriter
 from spdist.program.read_shape import LoopWindow
 from spdist.program.search import Search
-from spdist.program.shape import Batched, Read, Sliding
+from spdist.program.shape import Batched, Read
 from spdist.program.windows.shape import events_of
-from spdist.program.windows.text import WindowWriter
 
-__all__ = ["NamedText", "NamedWriter", "SideRows", "SideText", "SideWriter", "named_text", "sides_of"]
+__all__ = ["NamedText", "SideRows", "SideText", "named_text", "sides_of"]
 
 
 @dataclass(slots=True)
@@ -59,6 +57,17 @@ class SideText(QueryText):
     def shows_expired(self) -> bool:
         """Whether the join puts out pairs of events that leave."""
         return events_of(self.read.checked) != "current"
+
+    @property
+    def is_found(self) -> bool:
+        """Whether joins look into what its window holds: the other side may."""
+        return True
+
+    @property
+    def notes_looks(self) -> bool:
+        """Whether it shows which events of a batch somebody has looked at."""
+        window = self.own.window
+        return window is not None and self.batches and self.shows_expired and window.time is None
 
     @property
     def operator(self) -> int:
@@ -132,17 +141,20 @@ class SideRows:
 
     @property
     def wanted(self) -> list[int]:
-        """The attributes that somebody reads."""
+        """The attributes that somebody reads: of a named window all, as questions may ask for them."""
         places = range(len(self._text.own.schema))
+        if isinstance(self._text, NamedText):
+            return list(places)
         read = {place for place in places if (f"{self._text.name}_w", place) in self._whole.needed}
-        return sorted({*read, *self._keys})
+        window = self._text.own.window
+        return sorted({*read, *self._keys, *(() if window is None else window.known)})
 
-    @property
-    def looked(self) -> str:
-        """Source of whether a batch was looked at since it was released; empty where nothing shows that."""
-        if not (self._text.batches and self._text.shows_expired):
-            return ""
-        return f"{self._whole.arrays.declare(f'{self._text.name}_looked', NUMBER, self._text.instances)}[{self._key}]"
+    def looks(self) -> list[str]:
+        """Return what notes that all of a batch was looked at, where something shows that."""
+        if not self._text.notes_looks:
+            return []
+        looked = self._whole.arrays.declare(f"{self._text.name}_looked", NUMBER, self._text.instances)
+        return [f"{looked}[{self._key}] = {self._text.name}_left_size[{self._key}]"]
 
     @property
     def _keys(self) -> tuple[int, ...]:
@@ -248,34 +260,3 @@ class SideRows:
             f"while {row} >= 0:",
             *indent([*test(body), f"{row} = {chain}[{row}]"]),
         ]
-
-
-class SideWriter(WindowWriter):
-    """Writes what happens in the window of a side that events leave one by one; see `WindowWriter`.
-
-    Parameters
-    ----------
-    whole, text, window, key, groups
-        As for `WindowWriter`; the text of the side.
-    """
-
-    def __init__(self, whole: Whole, text: SideText, window: Sliding, key: str, groups: GroupWriter) -> None:
-        self._rows = SideRows(whole, text, key)
-        super().__init__(whole, text, window, key, groups)
-
-    def _wanted(self) -> list[int]:
-        return self._rows.wanted
-
-    def _holds(self, read: Callable[[int], Value], timestamp: str) -> list[str]:
-        return [*super()._holds(read, timestamp), *self._rows.enters(read)]
-
-    def _left(self, leaving: list[str]) -> list[str]:
-        name = self._prefix
-        return [*self._rows.leaves(), *leaving, f"{name}_next[d] = {name}_free[0]", f"{name}_free[0] = d"]
-
-
-class NamedWriter(SideWriter):
-    """Writes what happens in a named window that joins look into by a key; who asks for it is shown all."""
-
-    def _wanted(self) -> list[int]:
-        return WindowWriter._wanted(self)

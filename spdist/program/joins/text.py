@@ -12,14 +12,18 @@ from operator import add
 
 from spdist.language import ast
 from spdist.program.expressions import TypedWriter, Value, zero_of
-from spdist.program.joins.batch_side_text import BatchSideWriter, PeriodSideWriter, ReleasedPairs
+from spdist.program.joins.pair_groups import PairGroups
 from spdist.program.joins.pair_text import PairWriter
 from spdist.program.joins.shape import Joined, Side
-from spdist.program.joins.side_text import SideRows, SideText, SideWriter, named_text, sides_of
+from spdist.program.joins.side_text import SideRows, SideText, named_text, sides_of
+from spdist.program.joins.window_text import BatchSideWriter, ReleasedPairs, SideWriter, batch_side, sliding_side
 from spdist.program.parts import Block, Event, Most, QueryText, Whole, asked, by_kind, indent, tested
 from spdist.program.queries.query_text import QueryWriter
 from spdist.program.shape import Batched, Sliding
 from spdist.program.tables.lookup_text import TableSide
+from spdist.program.windows.batch_text import ChunkWriter
+from spdist.program.windows.period_text import PeriodWriter
+from spdist.program.windows.writers import batch_writer, sliding_writer
 
 __all__ = ["JoinWriter"]
 
@@ -33,6 +37,8 @@ class JoinWriter(QueryWriter):
         As for `QueryWriter`.
     """
 
+    groups_of = PairGroups
+
     def __init__(self, whole: Whole, query: QueryText, block: Block, key: str) -> None:
         super().__init__(whole, query, block, key)
         assert isinstance(query.read, Joined)
@@ -45,12 +51,17 @@ class JoinWriter(QueryWriter):
         for side, text in zip(self._join.sides, query.sides, strict=True):
             assert isinstance(text, SideText)
             window = text.own.window
-            kept = SideWriter(whole, text, window, key or "0", self._groups) if isinstance(window, Sliding) else None
+            kept: SideWriter | None = None
+            if isinstance(window, Sliding):
+                kept = sliding_side(sliding_writer(window))(whole, text, window, key or "0")
             self._kept.append(kept)
-            rows = None if window is None else SideRows(whole, text, key or "0")
-            if side.named is not None:
-                rows = SideRows(whole, named_text(side.named), "0")
-            self._rows.append(rows if side.table is None else TableSide(whole, side))
+            rows: SideRows | TableSide | None = None
+            if side.table is not None:
+                rows = TableSide(whole, side)
+            elif self._join.holds(side):
+                named = side.named is not None
+                rows = SideRows(whole, named_text(side.named) if side.named else text, "0" if named else key or "0")
+            self._rows.append(rows)
         #: Which side has no event in a pair that is put out.
         self._absent: int | None = None
 
@@ -62,19 +73,26 @@ class JoinWriter(QueryWriter):
         """Return the block, with those of its readers."""
         self._counts()
         results = self._results()
-        sides = [one for one in self._join.sides if one.stream == self._block.stream]
-        if len(sides) == 1:
+        sides = [one for one in self._join.sides if one.comes and one.stream == self._block.stream]
+        if not self._join.is_of_one:
             (side,) = sides
-            lines = self._side(side, results, lambda body: self._loop([*self._filtered(side), *body]), apart=True)
-            # Else each batch that is released is a chunk.
-            return lines if isinstance(side.window, Batched) else results.hands_over(lines)
+            filtered = self._filtered(side)
+
+            def loop(body: list[str], place: str = "") -> list[str]:
+                return self._loop([*filtered, *body], place)
+
+            if isinstance(side.window, Batched):  # each batch that is released is a chunk
+                return self._collects(side, results, loop)
+            return results.hands_over(loop(self._comes(side, results)))
         # An event passes the left side, then the right one; readers get what both have given when all events have.
         results.number = number = self._whole.name()
         passes: list[str] = []
         for side in sides:
             passes += [f"{number} += 1", "for _ in range(1):"]
-            filtered = self._filtered(side)
-            passes += indent(self._side(side, results, partial(add, filtered), apart=False))
+            once = partial(add, self._filtered(side))
+            batched = isinstance(side.window, Batched)
+            own = self._collects(side, results, once, apart=False) if batched else once(self._comes(side, results))
+            passes += indent(own)
         return results.hands_over([f"{number} = 0", *self._loop(passes)])
 
     def _counts(self) -> None:
@@ -98,7 +116,7 @@ class JoinWriter(QueryWriter):
         kept = self._kept[side.position]
         if kept is None:
             batch = self._releasing(side, self._results(), apart=True)
-            assert isinstance(batch, PeriodSideWriter)
+            assert isinstance(batch, PeriodWriter)
             return batch.wakes()
         results = self._results(silent=not self._join.puts_out_expired)
         return kept.wakes(results, self._leaves(side, kept, results))
@@ -133,10 +151,10 @@ class JoinWriter(QueryWriter):
 
         return TypedWriter(variable, self._timestamp, self._whole.name, self._whole.text_number)
 
-    def _side(
-        self, side: Side, results: PairWriter, loop: Callable[[list[str]], list[str]], *, apart: bool
+    def _collects(
+        self, side: Side, results: PairWriter, loop: Callable[..., list[str]], apart: bool = True
     ) -> list[str]:
-        """Return what is done with a chunk of events of a side.
+        """Return what is done with a chunk of events of a side that releases batches.
 
         Parameters
         ----------
@@ -145,12 +163,14 @@ class JoinWriter(QueryWriter):
         loop : callable
             From what is done with an event to a loop over those that come to the window.
         apart : bool
-            Whether what a batch gives is handed over by itself.
+            Whether what a batch gives is handed over by itself; else there is one event.
         """
-        if not isinstance(side.window, Batched):
-            return loop(self._comes(side, results))
         batch = self._releasing(side, results, apart)
-        if isinstance(batch, PeriodSideWriter):
+        if isinstance(batch, ChunkWriter) and apart and isinstance(side.window, Batched) and side.window.is_cut:
+            place, end = self._whole.name(), self._block.end
+            pieces = batch.pieces(self._entering, partial(loop, place=place), place, end)
+            return [f"{place} = {self._block.begin}", *pieces]
+        if isinstance(batch, PeriodWriter | ChunkWriter):
             return batch.block(self._entering, loop)
         return loop(batch.takes(self._entering))
 
@@ -161,16 +181,18 @@ class JoinWriter(QueryWriter):
             found = self._pairs(side, event.read, event.timestamp, results, leaves=leaves)
             return [*self._looks(side), *(found if results.selects[leaves] else [])]
 
+        def resets(timestamp: str) -> list[str]:
+            return [*self._looks(side), *results.resets(timestamp)] if side.triggers else []
+
         text = self._query.sides[side.position]
-        assert isinstance(text, SideText)
-        make = PeriodSideWriter if text.read.timed else BatchSideWriter
-        released = ReleasedPairs(results, pairs, results.resets if side.triggers else lambda _: [], apart)
-        return make(self._whole, text, self._key or "0", self._groups, released)
+        assert isinstance(text, SideText) and side.window is not None
+        released = ReleasedPairs(results, pairs, resets, apart)
+        return batch_side(batch_writer(side.window))(self._whole, text, self._key or "0", released)
 
     def _looks(self, side: Side) -> list[str]:
         """Return what notes that a side looks into the batch of the other one."""
         rows = self._rows[1 - side.position]
-        return [f"{rows.looked} = 1"] if isinstance(rows, SideRows) and rows.looked and side.triggers else []
+        return rows.looks() if isinstance(rows, SideRows) and side.triggers else []
 
     def _comes(self, side: Side, results: PairWriter) -> list[str]:
         """Return what is done with an event of a side."""
@@ -183,11 +205,11 @@ class JoinWriter(QueryWriter):
         if current:
             source = self._entering.source
             lines += self._pairs(side, self._attribute, self._timestamp, results, leaves=False, source=source)
-        if expired and kept is None:
+        if kept is not None:
+            return [*lines, *kept.pushes_out(self._leaves(side, kept, results))] or ["pass"]
+        if expired and self._join.puts_out_expired:
             lines += self._pairs(side, self._attribute, "now", results, leaves=True)
-        if kept is None and side.triggers:
-            lines += results.resets("now")
-        return lines or ["pass"]
+        return [*lines, *(results.resets("now") if side.triggers else [])] or ["pass"]
 
     def _passes(self, side: Side, results: PairWriter) -> list[str]:
         """Return what is done with an event that a named window has released."""
@@ -198,9 +220,8 @@ class JoinWriter(QueryWriter):
 
     def _leaves(self, side: Side, kept: SideWriter, results: PairWriter) -> list[str]:
         """Return what is done with an event that leaves the window of a side, as node ``d``."""
-        if not results.selects[1]:
-            return []
-        return [*self._looks(side), *self._pairs(side, kept.kept, kept.left_at, results, leaves=True)]
+        pairs = self._pairs(side, kept.kept, kept.left_at, results, leaves=True) if results.selects[1] else []
+        return [*self._looks(side), *pairs]
 
     # Pairs.
 

@@ -43,6 +43,13 @@ class BatchGroups(GroupWriter):
             *indent(new or []),
         ]
 
+    def anew(self, group: str) -> list[str]:
+        """Return what lets the totals of a group begin anew."""
+        lines = self.first(group)
+        for _, aggregate in self.found:
+            lines += [aggregate.filled(line, group) for line in aggregate.form.reset]
+        return lines
+
     def resets(self) -> list[str]:
         """Return what lets all totals of a key begin anew; what becomes of the groups is seen when the chunk is over.
 
@@ -50,10 +57,7 @@ class BatchGroups(GroupWriter):
         """
         if not self.aggregated:
             return []
-        gone = "gone" if self.grouped else self.key
-        anew = self.first(gone)
-        for _, aggregate in self.found:
-            anew += [aggregate.filled(line, gone) for line in aggregate.form.reset]
+        anew = self.anew("gone" if self.grouped else self.key)
         if not self.grouped:
             return anew
         prefix, key = self.prefix, self.key

@@ -179,8 +179,7 @@ class GroupWriter:
         if not self.aggregated:
             return leaving
         prefix, lines = self.prefix, [*self.removes(read, timestamp, group), *leaving]
-        empty = [aggregate.filled(aggregate.form.empty, "gone") for _, aggregate in self.found]
-        first = self.first("gone")
+        empty, first = self.empty("gone"), self.first("gone")
         if first:
             lines += [f"if {' and '.join(empty)}:", *indent(first)]
         if self.grouped:
@@ -210,6 +209,14 @@ class GroupWriter:
             values = zip(aggregate.slots, aggregate.form.slots, strict=True)
             lines += [f"{name}[{group}] = {value}" for name, (_, value) in values]
         return lines
+
+    def empty(self, group: str) -> list[str]:
+        """Return the conditions under which the totals of a group are those of nothing."""
+        return [aggregate.filled(aggregate.form.empty, group) for _, aggregate in self.found]
+
+    def goes(self, group: str) -> list[str]:
+        """Return what else is done with a group that is forgotten."""
+        return []
 
     def before(self) -> list[str]:
         """Return what stands before the events of a chunk."""
@@ -250,16 +257,16 @@ class GroupWriter:
 
     def _aggregators(self) -> list[tuple[ast.FunctionCall, Aggregate]]:
         """Return the aggregators, in the order of the text."""
-        found: list[tuple[ast.FunctionCall, Aggregate]] = []
+        read, found = self.query.read, list[tuple[ast.FunctionCall, Aggregate]]()
         for item in self._select.items:
             if not _eager(item.expression):
                 raise NotTyped("an aggregator that is asked for some events only", item.expression.span)
             for node in item.expression.walk():
                 if isinstance(node, ast.FunctionCall) and is_aggregator(node):
                     types = tuple(self._type_of(argument) for argument in node.args)
-                    if self.query.read.leaving and isinstance(self.query.read, Read) and _asks_when(node):
+                    if read.leaving and isinstance(read, Read) and _asks_when(node):
                         raise NotTyped("the time of an event in an aggregator", node.span)
-                    form = self._form(node, types, self.query.read.leaving and _falls_back(self.query.read, node))
+                    form = _form(self.query, node, types, read.leaving and _falls_back(read, node))
                     found.append((node, self._added(form, f"_a{len(found)}", self.room, types)))
         return found
 
@@ -279,7 +286,7 @@ class GroupWriter:
             if isinstance(node, ast.FunctionCall) and is_aggregator(node):
                 types = tuple(self._type_of(argument, scope) for argument in node.args)
                 # Siddhi's `min` and `max` never fall back to an earlier value here.
-                form = self._form(node, types, read.leaving and node.name not in ("min", "max"))
+                form = _form(self.query, node, types, read.leaving and node.name not in ("min", "max"))
                 if form.pairs or form.strict:
                     raise NotTyped(f"the aggregator {node.id}() in having", node.span)
                 found.append((node, self._added(form, f"_c{len(found)}", self.query.instances, types)))
@@ -291,20 +298,6 @@ class GroupWriter:
         for call, aggregate in self.conditions:
             lines += self._updated(writer(), call, aggregate, self.key, enters=not leaves)
         return lines
-
-    def _form(self, call: ast.FunctionCall, types: tuple[Type, ...], leaving: bool) -> TypedForm:
-        """Return how an aggregator is written."""
-        if any(isinstance(node, ast.FunctionCall) and node.id in CLOCKS for one in call.args for node in one.walk()):
-            # Events that have left are often looked at later than time has passed.
-            raise NotTyped("the clock in an aggregator", call.span)
-        if any(isinstance(node, ast.In) for one in call.args for node in one.walk()):
-            raise NotTyped("'in' of a table in an aggregator", call.span)
-        resets = isinstance(self.query.read.window, Batched)
-        form = None if call.namespace else typed_form(call.name, types, leaving, resets)
-        if form is None:
-            raise NotTyped(f"the aggregator {call.id}()", call.span)
-        _suits(form, call, self.query)
-        return form
 
     def _added(self, form: TypedForm, name: str, room: str, types: tuple[Type, ...]) -> Aggregate:
         argument = types[0] if types else None
@@ -331,10 +324,28 @@ class GroupWriter:
         return [*writer.lines, *lines]
 
 
+def _form(query: QueryText, call: ast.FunctionCall, types: tuple[Type, ...], leaving: bool) -> TypedForm:
+    """Return how an aggregator is written."""
+    if any(isinstance(node, ast.FunctionCall) and node.id in CLOCKS for one in call.args for node in one.walk()):
+        # Events that have left are often looked at later than time has passed.
+        raise NotTyped("the clock in an aggregator", call.span)
+    if any(isinstance(node, ast.In) for one in call.args for node in one.walk()):
+        raise NotTyped("'in' of a table in an aggregator", call.span)
+    resets = query.read.resets if isinstance(query.read, Joined) else isinstance(query.read.window, Batched)
+    form = None if call.namespace else typed_form(call.name, types, leaving, resets)
+    if form is None:
+        raise NotTyped(f"the aggregator {call.id}()", call.span)
+    _suits(form, call, query)
+    return form
+
+
 def _falls_back(read: Query, call: ast.FunctionCall) -> bool:
     """Tell whether an aggregator goes back to an earlier value: Siddhi's `min` and `max` do not over a named window."""
-    released = isinstance(read, Read) and read.released is not None
-    return not released or read.events != "current" or call.name not in ("min", "max")
+    if call.name not in ("min", "max"):
+        return True
+    if isinstance(read, Joined):
+        return read.falls_back
+    return not (isinstance(read, Read) and read.released is not None) or read.events != "current"
 
 
 def _suits(form: TypedForm, call: ast.FunctionCall, query: QueryText) -> None:
@@ -347,7 +358,8 @@ def _suits(form: TypedForm, call: ast.FunctionCall, query: QueryText) -> None:
     if form.pairs and isinstance(window, Batched) and window.is_cut and read.puts_out_expired:
         # A piece's totals are gone when its events leave, and operators fail on a value that is not there.
         raise NotTyped(f"the aggregator {call.id}() of what leaves a chunk that is cut", call.span)
-    if (form.candidates or form.pairs) and isinstance(read, Joined | Read) and not read.is_even:
+    kept = form.pairs or (form.candidates and isinstance(read, Read))
+    if kept and isinstance(read, Joined | Read) and not read.is_even:
         raise NotTyped(f"the aggregator {call.id}() of what does not come and leave once each", call.span)
 
 
@@ -403,6 +415,7 @@ def _released(groups: GroupWriter, count: str) -> list[str]:
         f"    gone = {groups.prefix}_late[waiting]",
         *([f"    {waits}[gone] = 0"] if waits in groups.arrays.declared else []),
         f"    if {groups.forgetting}:",
+        *indent(indent(groups.goes("gone"))),
         f"        release({groups.table}, gone, {groups.width})",
         f"{count} = 0",
     ]

@@ -11,31 +11,22 @@ from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.expressions import NotTyped, TypedWriter, Value
 from spdist.program.function_text import computed_value, origins_of
-from spdist.program.joins.side_text import NamedText, NamedWriter
+from spdist.program.joins.side_text import NamedText
+from spdist.program.joins.window_text import batch_side, sliding_side
 from spdist.program.parts import Block, Event, QueryText, Whole, by_kind, indent
 from spdist.program.queries.batch_groups import BatchGroups
 from spdist.program.queries.filter_text import Handler, computes_all, flagged, passing
 from spdist.program.queries.result_text import ResultWriter
 from spdist.program.read_shape import LoopWindow
-from spdist.program.shape import Batched, Read, Sessions, Sliding
+from spdist.program.shape import Batched, Read, Sliding
 from spdist.program.tables.member_text import contained
 from spdist.program.text_functions import FAILED, NULL, Guard, arguments_of, guard_of
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
 from spdist.program.windows.delay_text import DelayWriter
-from spdist.program.windows.external_text import ExternalBatchWriter, ExternalWriter
 from spdist.program.windows.period_text import PeriodWriter
-from spdist.program.windows.session_text import SessionWriter
-from spdist.program.windows.shape import Kept
-from spdist.program.windows.sorted_text import SortedWriter
 from spdist.program.windows.text import WindowWriter
-from spdist.program.windows.unique_text import (
-    UniqueBatchWriter,
-    UniqueExternalWriter,
-    UniqueLengthWriter,
-    UniquePeriodWriter,
-    UniqueTimeWriter,
-    UniqueWriter,
-)
+from spdist.program.windows.unique_text import UniqueBatchText, UniqueWriter
+from spdist.program.windows.writers import batch_writer, sliding_writer
 
 __all__ = ["QueryWriter"]
 
@@ -55,6 +46,9 @@ class QueryWriter:
         Source of the number of the partition's key; empty outside of partitions.
     """
 
+    #: What writes the totals.
+    groups_of: type[BatchGroups] = BatchGroups
+
     def __init__(self, whole: Whole, query: QueryText, block: Block, key: str) -> None:
         self._whole = whole
         self._query = query
@@ -64,17 +58,15 @@ class QueryWriter:
         self._event = whole.name()
         self._failed = whole.name()
         query.failed = ""
-        self._groups = BatchGroups(whole.arrays, query, key or "0", whole.name(), self._writer)
+        self._groups = self.groups_of(whole.arrays, query, key or "0", whole.name(), self._writer)
         self._flagged: list[str] | None = None  # what tells whether an event meets the conditions, as no branch
         self._window: WindowWriter | None = None
         if isinstance(query.read.window, Sliding) and not query.read.waits:
-            make = SortedWriter if query.read.window.orders else WindowWriter
-            make = SessionWriter if isinstance(query.read.window, Sessions) else make
-            make = ExternalWriter if query.read.window.time is not None else make
-            make = _unique_writer(query.read.window) if query.read.window.unique is not None else make
-            self._window = make(whole, query, query.read.window, key or "0", self._groups)
+            make = sliding_writer(query.read.window)
             if isinstance(query, NamedText):
-                self._window = NamedWriter(whole, query, query.read.window, "0", self._groups)
+                self._window = sliding_side(make)(whole, query, query.read.window, "0")
+            else:
+                self._window = make(whole, query, query.read.window, key or "0", self._groups)
             if isinstance(self._window, UniqueWriter):
                 self._window.asked = self._key_writer
 
@@ -161,14 +153,14 @@ class QueryWriter:
 
     def _batch(self, results: ResultWriter) -> BatchWriter:
         """Return what writes a window that has results for events later than they come."""
-        window = self._read.window
-        given = self._whole, self._query, self._key or "0", self._groups, self._writer, results
-        if isinstance(window, Batched) and window.unique is not None:
-            timed = UniqueExternalWriter if window.time is not None else UniquePeriodWriter
-            unique = (timed if window.span else UniqueBatchWriter)(*given)
-            unique.asked = self._key_writer
-            return unique
-        return _batch_writer(window)(*given)
+        assert self._read.window is not None
+        make = batch_writer(self._read.window)
+        if isinstance(self._query, NamedText):
+            return batch_side(make)(self._whole, self._query, "0", results)
+        made = make(self._whole, self._query, self._key or "0", self._groups, self._writer, results)
+        if isinstance(made, UniqueBatchText):
+            made.asked = self._key_writer
+        return made
 
     def timers(self) -> list[list[str]]:
         """Return, for each operator with a timer, what is done when that of a key is due."""
@@ -333,19 +325,3 @@ class QueryWriter:
         """The conditions in front of all that have functions: the event has met them wherever one is looked at."""
         given = self._read.filters if isinstance(self._read, Read) and not self._block.source else ()
         return guard_of(given, self._read.checked.scope)
-
-
-def _unique_writer(window: Sliding) -> type[UniqueWriter]:
-    """Return what writes a window that has one event of each key."""
-    return UniqueTimeWriter if window.span else UniqueLengthWriter if window.length else UniqueWriter
-
-
-def _batch_writer(window: Kept | None) -> type[BatchWriter]:
-    """Return who writes a window that has results for events later than they come, and tells no keys apart."""
-    if isinstance(window, Batched) and window.chunked:
-        return ChunkWriter
-    if window is None or not window.span:
-        return BatchWriter
-    if window.time is not None:
-        return ExternalBatchWriter
-    return PeriodWriter if isinstance(window, Batched) else DelayWriter

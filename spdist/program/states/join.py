@@ -27,9 +27,6 @@ def load_sides(running: Running, query: QueryText, states: Sequence[tuple[int, S
             own = [(number, windows[position]) for number, windows in states]
             load_window(running, side, own)
             load_index(running, side)
-            if f"{side.name}_looked" in running.arrays:
-                for number, state in own:
-                    running.arrays[f"{side.name}_looked"][number] = state[_looked_at(side)] > 0
 
 
 def stored_sides(running: Running, query: QueryText, count: int) -> list[list[Any]]:
@@ -37,16 +34,7 @@ def stored_sides(running: Running, query: QueryText, count: int) -> list[list[An
     sides = [
         [None] * count if side.read.window is None else stored_windows(running, side, count) for side in query.sides
     ]
-    for side, states in zip(query.sides, sides, strict=True):
-        if f"{side.name}_looked" in running.arrays:
-            for state, looked in zip(states, running.arrays[f"{side.name}_looked"].tolist(), strict=False):
-                state[_looked_at(side)] = len(state[1]) if looked else 0
     return [list(windows) for windows in zip(*sides, strict=True)]
-
-
-def _looked_at(side: QueryText) -> int:
-    """Return where the state of a window that releases batches says how many events were looked at."""
-    return 3 if side.read.timed else 4
 
 
 def fresh_sides(join: Joined) -> list[Any]:

@@ -72,7 +72,7 @@ def load_window(running: Running, query: QueryText, states: Sequence[tuple[int, 
     if isinstance(query.read.window, Sessions):
         load_sessions(running, query, query.read.window, [(number, state[0]) for number, state in states], held)
     elif isinstance(query.read.window, Sliding) and query.read.window.orders:
-        _load_order(running, query, query.read.window, [event for *_, lists in held for event in lists["head"]])
+        _load_order(running, query, query.read.window, [(number, lists["head"]) for number, _, lists in held])
     _load_rest(running, query, states)
     if query.read.window.time is not None:
         _look_at_times(running, query, query.read.window.time)
@@ -124,17 +124,19 @@ def list_groups(running: Running, query: QueryText, numbers: Any, instances: Ite
     for group, key in zip(numbers.tolist(), instances, strict=True):
         if not arrays[f"{prefix}_known"][group]:
             arrays[f"{prefix}_known"][group] = 1
-            arrays[f"{prefix}_others"][group] = arrays[f"{prefix}_groups"][key]
-            arrays[f"{prefix}_groups"][key] = group
+            first = int(arrays[f"{prefix}_groups"][key])
+            arrays[f"{prefix}_others"][group], arrays[f"{prefix}_groups"][key] = first, group
+            if f"{prefix}_earlier" in arrays:
+                name, place = ("earlier", first) if first >= 0 else ("groups_end", key)
+                arrays[f"{prefix}_{name}"][place] = group
 
 
 def _lists(read: Read, state: Any) -> _Lists:
     """Return the lists of a window from its state."""
     if isinstance(read.window, Sliding) and read.window.orders:
-        places = [(PLACES[read.types[place]][descending], place) for place, descending in read.window.orders]
         if any(event[1][place] is None for event in state for place, _ in read.window.orders):
             raise ValueError("a null has no place in an order")
-        return {"head": sorted(state, key=lambda event: [of(event[1][place]) for of, place in places])}
+        return {"head": state}
     if isinstance(read.window, Sliding):
         return {"head": state[0] if read.window.span and read.window.time is None else state}
     if read.window is not None and read.window.chunked:
@@ -222,7 +224,7 @@ def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, A
     window, prefix, timed = query.read.window, query.name, query.read.timed
     arrays = running.arrays
     for number, state in states:
-        if window is not None and _notes_looks(running, query):
+        if window is not None and f"{prefix}_looked" in arrays:
             arrays[f"{prefix}_looked"][number] = state[3 if window.span else -1]
         if isinstance(window, Batched) and window.time is not None and state[3][1] is not None:
             for name, value in zip(("begin", "ending", "reached"), state[3], strict=False):
@@ -276,18 +278,13 @@ def stored_dues(running: Running, query: QueryText, number: int, operator: int =
     return dues
 
 
-def _notes_looks(running: Running, query: QueryText) -> bool:
-    """Tell whether it shows which events of a batch somebody has looked at: those of a named window leave otherwise."""
-    return isinstance(query.read, Read) and query.read.shows_held and f"{query.name}_looked" in running.arrays
-
-
 def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]:
     window, prefix, arrays = query.read.window, query.name, running.arrays
     rests = [_Rest() for _ in range(count)]
     if isinstance(window, Batched) and window.passes:
         for rest, came in zip(rests, arrays[f"{prefix}_count" if window.counts else f"{prefix}_came"], strict=False):
             rest.came = int(came)
-    if _notes_looks(running, query):
+    if f"{prefix}_looked" in arrays:
         for rest, looked in zip(rests, arrays[f"{prefix}_looked"], strict=False):
             rest.looked = int(looked)
     if f"{prefix}_reset_at" in arrays:
@@ -382,8 +379,15 @@ def _meeting(query: QueryText, rows: Sequence[Row]) -> list[int]:
     return [place for place, _ in met]
 
 
-def _load_order(running: Running, query: QueryText, window: Sliding, events: Sequence[Arrival]) -> None:
-    """Note the places of the first nodes in their order."""
+def _load_order(
+    running: Running, query: QueryText, window: Sliding, held: Sequence[tuple[int, Sequence[Arrival]]]
+) -> None:
+    """Note the places of the first nodes in their order, and which full lists are in it, given those of keys."""
+    orders = [(PLACES[query.read.types[place]][descending], place) for place, descending in window.orders]
+    for number, own in held:
+        places = [[of(row[place]) for of, place in orders] for _, row in own]
+        running.arrays[f"{query.name}_ordered"][number] = len(own) == window.length and places == sorted(places)
+    events = [event for _, own in held for event in own]
     prefix, arrays, count = query.name, running.arrays, len(events)
     arrays[f"{prefix}_before"][:count] = numpy.arange(-1, count - 1)
     heads = arrays[f"{prefix}_head"]

@@ -12,7 +12,7 @@ from spdist.program.expressions import FLAG, NUMBER, TypedWriter, Value
 from spdist.program.parts import Event, QueryText, Whole, indent
 from spdist.program.queries.batch_groups import BatchGroups
 from spdist.program.queries.result_text import ResultWriter
-from spdist.program.shape import Batched, Read
+from spdist.program.shape import Batched
 from spdist.program.timer_text import NEVER
 
 __all__ = ["BatchWriter", "ChunkWriter"]
@@ -60,13 +60,15 @@ class BatchWriter:
         self._results = results
         self._prefix = query.name
         self._nodes = f"nodes {query.name}"
-        self._expires = query.read.puts_out_expired
+        self._expires = query.shows_expired
+        #: Whether what was released last is kept.
+        self._keeps = self._expires or (query.is_found and not self._window.chunked)
         query.kept = query.kept_with({*self._wanted(), *self._window.known, *query.tested}, whole.needed)
         self._declare()
 
     def _wanted(self) -> list[int]:
         """Return the attributes that are read of an event behind its coming."""
-        return self._query.shown if self._expires or self._query.read.waits else []
+        return self._query.shown if self._keeps or self._query.read.waits else []
 
     def _declare(self) -> None:
         arrays, prefix = self._whole.arrays, self._prefix
@@ -163,7 +165,7 @@ class BatchWriter:
         return [*self._leaves(), *self._resets()]
 
     def _leaves(self) -> list[str]:
-        """Return what lets the batch before leave."""
+        """Return what lets the batch before leave: nothing where it is shown to nobody, as in Siddhi."""
         if not self._expires:
             return []
         group, prefix, found = f"{self._prefix}_g[d]", self._prefix, list[str]()
@@ -172,16 +174,19 @@ class BatchWriter:
         leaves = [*found, *self._groups.removes(self._kept, f"{prefix}_ts[d]", group)]
         times, left_at = self._leaving_times()
         shown = self._results.emits(Event(self._kept, left_at, "gone"), True)
-        each = self._each("left", [*times, *self._groups.passes(self._kept, [*leaves, *shown])])
-        return [*each, *self._frees("left")]
+        leaves = self._groups.passes(self._kept, [*leaves, *shown])
+        return [*self._each("left", [*times, *self._goes(), *leaves]), *self._frees("left")]
+
+    def _goes(self) -> list[str]:
+        """Return what else is done with an event that goes from those released last."""
+        return []
 
     def _leaving_times(self) -> tuple[list[str], str]:
         """Return what says when event ``d`` leaves, and source of that: those somebody has looked at keep their times.
 
-        Of a query's window nobody can see that; ``q_looked`` is how many of a named window's batch were looked at.
+        ``q_looked`` is how many of a batch were looked at.
         """
-        read = self._query.read
-        if not (isinstance(read, Read) and read.shows_held):
+        if not self._query.notes_looks:
             return [], self._closed_at
         looked = self._whole.arrays.declare(f"{self._prefix}_looked", NUMBER, self._query.instances)
         looked, left_at = f"{looked}[{self._key}]", self._whole.name()
@@ -219,7 +224,7 @@ class BatchWriter:
         return [*first, f"{came} = 1"]
 
     def _releases(self) -> list[str]:
-        """Return what lets the events of the open batch enter; they are those that were released last then."""
+        """Return what lets the events of the open batch enter; they are among those that were released last then."""
         prefix, key = self._prefix, self._key
         groups, results = self._groups, self._results
         event = Event(self._kept, f"{prefix}_ts[d]", groups.number)
@@ -232,14 +237,27 @@ class BatchWriter:
             lines += [f"for s in range({results.count}):", *indent([*found, *results.at(event)])]
         else:
             lines = self._each("head", self._enters(event, "d"))
-        if not self._expires:
+        if not self._keeps:
             return [*lines, *self._frees("head")]
-        moved = [f"{prefix}_left{part}[{key}] = {prefix}_head{part}[{key}]" for part in ("", "_end", "_size")]
-        return [*lines, *moved, f"{prefix}_head[{key}] = -1", f"{prefix}_head_size[{key}] = 0"]
+        emptied = [f"{prefix}_head[{key}] = -1", f"{prefix}_head_size[{key}] = 0"]
+        if self._expires:  # the batch before is gone
+            moved = [f"{prefix}_left{part}[{key}] = {prefix}_head{part}[{key}]" for part in ("", "_end", "_size")]
+            return [*lines, *moved, *emptied]
+        head, left = f"{prefix}_head", f"{prefix}_left"
+        moves = [
+            f"if {left}[{key}] < 0:",
+            f"    {left}[{key}] = {head}[{key}]",
+            "else:",
+            f"    {prefix}_next[{left}_end[{key}]] = {head}[{key}]",
+            f"{left}_end[{key}] = {head}_end[{key}]",
+            f"{left}_size[{key}] += {head}_size[{key}]",
+            *emptied,
+        ]
+        return [*lines, f"if {head}[{key}] >= 0:", *indent(moves)]
 
     def _passes(self, event: Event) -> list[str]:
         """Return what lets an event enter when it comes."""
-        if not self._expires:
+        if not self._keeps:
             return self._enters(event, "")
         return [*self._holds(event, "left"), *self._enters(event, "d")]
 
@@ -304,7 +322,7 @@ class ChunkWriter(BatchWriter):
 
     @property
     def _goes_on(self) -> bool:
-        return self._query.keyed is not None and not self._expires
+        return self._query.keyed is not None and not (self._expires or self._query.is_found)
 
     @property
     def _came(self) -> str:

@@ -9,7 +9,7 @@ from spdist.language.checking.scope import Scope, Source
 from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.read_shape import WINDOWS, LoopWindow
 from spdist.program.search import search_of
-from spdist.program.windows.shape import window_of
+from spdist.program.windows.shape import is_queue, window_of
 
 __all__ = ["windows_of"]
 
@@ -32,8 +32,7 @@ def _window(checked: CheckedApp, definition: ast.WindowDefinition, position: int
     id, schema, call = definition.name, checked.windows[definition.name], definition.window
     for type in schema.types:
         dtype_of(type)
-    inside = (query for partition in checked.partitions for query in partition.queries)
-    written = [query.output.types for query in (*checked.queries, *inside) if query.target == id]
+    written = [query.output.types for query in _queries(checked) if query.target == id]
     if any(tuple(types) != tuple(schema.types) for types in written):
         raise NotTyped("what is inserted into it has other types")
     if not written or call is None:
@@ -46,13 +45,18 @@ def _window(checked: CheckedApp, definition: ast.WindowDefinition, position: int
     events = definition.output or "all"
     query = ast.Query(given, ast.InsertInto(ast.StreamRef(f">{id}"), events))
     own = CheckedQuery(id, query, scope, schema, f">{id}")
-    index = next((found for found in _searched(checked, id) if found), ())
-    return LoopWindow(position - WINDOWS, own, id, schema, (), window, events, index=index)
+    index = next((found for found in _searched(checked, id) if found), ()) if is_queue(window) else ()
+    joined = id in checked.joined
+    return LoopWindow(position - WINDOWS, own, id, schema, (), window, events, index=index, joined=joined)
+
+
+def _queries(checked: CheckedApp) -> list[CheckedQuery]:
+    return [*checked.queries, *(query for partition in checked.partitions for query in partition.queries)]
 
 
 def _searched(checked: CheckedApp, id: str) -> list[tuple[int, ...]]:
     """Return by which attributes joins look into a named window."""
-    joins = [(query, query.query.input) for query in checked.queries]
+    joins = [(query, query.query.input) for query in _queries(checked)]
     return [
         search_of(given.on, query.scope, position).index
         for query, given in joins

@@ -81,7 +81,8 @@ class PeriodWriter(BatchWriter):
     def _calm(self) -> list[str]:
         """The conditions under which a period that ends puts out nothing."""
         prefix, key = self._prefix, self._key
-        calm = [f"{prefix}_{name}[{key}] < 0" for name in self._query.read.lists]
+        held = (name for name in self._query.read.lists if name == "head" or self._expires)
+        calm = [f"{prefix}_{name}[{key}] < 0" for name in held]
         return [*calm, *([f"{prefix}_came[{key}] == 0"] if self._window.passes else [])]
 
     def _begins(self, ends: str) -> list[str]:

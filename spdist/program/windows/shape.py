@@ -24,6 +24,8 @@ __all__ = [
     "Unique",
     "events_of",
     "filters_of",
+    "is_listed",
+    "is_queue",
     "shows_snapshots",
     "window_of",
 ]
@@ -145,6 +147,16 @@ Kept = Sliding | Batched
 def events_of(checked: CheckedQuery) -> str:
     """Return which results a query puts out that events can leave: a snapshot needs all, where nothing is said."""
     return checked.query.output.events or ("all" if shows_snapshots(checked) else "current")
+
+
+def is_listed(window: Kept | None) -> bool:
+    """Tell whether what a window holds, or has released last, is a list in the order of the operators."""
+    return window is None or not (window.unique or isinstance(window, Sessions))
+
+
+def is_queue(window: Kept | None) -> bool:
+    """Tell whether events leave the list of a window in the order in which they came."""
+    return is_listed(window) and not (isinstance(window, Sliding) and (window.orders or window.delays))
 
 
 def shows_snapshots(checked: CheckedQuery) -> bool:

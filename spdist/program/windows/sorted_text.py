@@ -1,4 +1,7 @@
-"""Windows of a program that hold the events that come first in an order: the list of a key is in that order."""
+"""Windows of a program that hold the events that come first in an order.
+
+The list of a key is as its events came until the first one is pushed out, then in that order, as joins find it.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,16 @@ class SortedWriter(WindowWriter):
     -----
     ``q_p0``, ``q_p1``… are the places of a node in the order, by attributes that are no texts. A new one is looked for
     from both ends of the list, so it costs at most half of it, and nothing where the event is pushed out itself.
+    ``q_ordered`` is whether the list is in order.
     """
 
     def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
         """Return what lets the new event enter; what it pushes out leaves after it."""
         prefix, key = self._prefix, self._key
         self._whole.arrays.declare(f"{prefix}_before", NUMBER, self._nodes, "-1")
+        ordered = f"{self._whole.arrays.declare(f'{prefix}_ordered', FLAG, self._room)}[{key}]"
+        fresh, rest = self._whole.name(), self._whole.name()
+        links = f"{prefix}_head, {prefix}_head_end, {prefix}_before, {prefix}_next"
         places = []
         for number, (attribute, descending) in enumerate(self._window.orders):
             value = read(attribute)
@@ -36,6 +43,27 @@ class SortedWriter(WindowWriter):
         return [
             *self._holds(read, timestamp),
             *places,
+            f"{prefix}_head_size[{key}] += 1",
+            f"if {prefix}_head_size[{key}] <= {self._window.length}:",
+            f"    append({links}, {key}, d)",
+            "else:",
+            f"    {fresh}, {rest} = d, -1",
+            f"    if {ordered} == 0:",
+            f"        {ordered}, {rest} = 1, {prefix}_head[{key}]",
+            f"        {prefix}_head[{key}], {prefix}_head_end[{key}] = -1, -1",
+            "    while True:",
+            f"        d = {fresh}",
+            f"        if {rest} >= 0:",
+            f"            d, {rest} = {rest}, {prefix}_next[{rest}]",
+            *indent(indent(self._inserts())),
+            f"        if d == {fresh}:",
+            "            break",
+        ]
+
+    def _inserts(self) -> list[str]:
+        """Return what puts node ``d`` into its place."""
+        prefix, key = self._prefix, self._key
+        return [
             f"low, high = {prefix}_head[{key}], {prefix}_head_end[{key}]",
             f"while high >= 0 and ({self._is_before('high')}):",
             f"    high = {prefix}_before[high]",
@@ -54,7 +82,6 @@ class SortedWriter(WindowWriter):
             f"    {prefix}_before[low] = d",
             "else:",
             f"    {prefix}_head_end[{key}] = d",
-            f"{prefix}_head_size[{key}] += 1",
         ]
 
     def _is_before(self, node: str) -> str:

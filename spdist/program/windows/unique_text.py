@@ -23,6 +23,7 @@ from spdist.program.windows.shape import JOINED
 from spdist.program.windows.text import WindowWriter
 
 __all__ = [
+    "UniqueBatchText",
     "UniqueBatchWriter",
     "UniqueExternalWriter",
     "UniqueLengthWriter",
@@ -286,7 +287,7 @@ class UniqueLengthWriter(_ListWriter):
         ]
 
 
-class _UniqueBatchText(BatchWriter):
+class UniqueBatchText(BatchWriter):
     """Writes what a window does that releases batches of one event of each key; see `BatchWriter`."""
 
     #: Makes a writer of expressions over the event that enters; whoever writes the query says it.
@@ -324,11 +325,11 @@ class _UniqueBatchText(BatchWriter):
         return [*self._each("head", forgets), *super()._releases()]
 
 
-class UniqueExternalWriter(_UniqueBatchText, ExternalBatchWriter):
+class UniqueExternalWriter(UniqueBatchText, ExternalBatchWriter):
     """Writes what happens in a window ``unique:externalTimeBatch``; see `BatchWriter`."""
 
 
-class UniqueBatchWriter(_UniqueBatchText):
+class UniqueBatchWriter(UniqueBatchText):
     """Writes what a window does that releases a batch when so many keys have come; see `BatchWriter`.
 
     Notes

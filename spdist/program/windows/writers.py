@@ -1,0 +1,47 @@
+"""Which class writes a window, in a query and on a side of a join."""
+
+from __future__ import annotations
+
+from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
+from spdist.program.windows.delay_text import DelayWriter
+from spdist.program.windows.external_text import ExternalBatchWriter, ExternalWriter
+from spdist.program.windows.period_text import PeriodWriter
+from spdist.program.windows.session_text import SessionWriter
+from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding
+from spdist.program.windows.sorted_text import SortedWriter
+from spdist.program.windows.text import WindowWriter
+from spdist.program.windows.unique_text import (
+    UniqueBatchWriter,
+    UniqueExternalWriter,
+    UniqueLengthWriter,
+    UniquePeriodWriter,
+    UniqueTimeWriter,
+    UniqueWriter,
+)
+
+__all__ = ["batch_writer", "sliding_writer"]
+
+
+def sliding_writer(window: Sliding) -> type[WindowWriter]:
+    """Return what writes a window that events leave one by one."""
+    if window.unique is not None:
+        return UniqueTimeWriter if window.span else UniqueLengthWriter if window.length else UniqueWriter
+    if window.time is not None:
+        return ExternalWriter
+    if isinstance(window, Sessions):
+        return SessionWriter
+    return SortedWriter if window.orders else WindowWriter
+
+
+def batch_writer(window: Kept) -> type[BatchWriter]:
+    """Return what writes a window that has results for events later than they come, or lets them leave together."""
+    if window.unique is not None:
+        timed = UniqueExternalWriter if window.time is not None else UniquePeriodWriter
+        return timed if window.span else UniqueBatchWriter
+    if isinstance(window, Batched) and window.chunked:
+        return ChunkWriter
+    if not window.span:
+        return BatchWriter
+    if window.time is not None:
+        return ExternalBatchWriter
+    return PeriodWriter if isinstance(window, Batched) else DelayWriter
