@@ -128,7 +128,7 @@ class TypedWriter:
         self._name = name
         self._text_number = text_number
         self._aggregate = aggregate
-        self._missing = missing
+        self.missing = missing
         self.text_function = text_function
         #: The statements so far.
         self.lines: list[str] = []
@@ -156,7 +156,7 @@ class TypedWriter:
             case ast.IsNull():
                 return self.computed(self.write(expression.operand).null or "False", "", Type.BOOL)
             case ast.IsNullEvent():
-                return self.computed(self._missing(expression), "", Type.BOOL)
+                return self.computed(self.missing(expression), "", Type.BOOL)
             case ast.Binary(op="and" | "or"):
                 return self._logic(expression)
             case ast.Binary(op="==" | "!=" | "<" | "<=" | ">" | ">="):

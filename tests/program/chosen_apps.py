@@ -16,6 +16,7 @@ __all__ = [
     "JOINS",
     "JOINS_OF_BATCHES",
     "JOINS_OF_HELD",
+    "JOINS_OF_NAMES",
     "JOINS_OF_ONE",
     "JOINS_RENEWED",
     "LATE",
@@ -316,6 +317,16 @@ partition with (sym of S, sym of A) begin
 from S#window.timeBatch(60) as l join A as r select l.kind as a, sum(l.total) as t, min(r.rate) as m
 group by l.kind insert into Out5;
 end;
+"""
+#: Joins that name behind the selection what they read: who is missing, and an order by what is not selected.
+JOINS_OF_NAMES = f"""{STREAM}
+from S[ok] select * insert into A;
+from S#window.length(3) as l full outer join A#window.length(4) as r on l.kind == r.kind
+select l.volume as v, l.kind as k having r is null or l.total > r.total order by r.total desc, l.sym limit 3
+insert all events into Out1;
+from S#window.length(5) as l left outer join A#window.time(300) as r on l.sym == r.sym
+select l.volume as v, count() as n group by l.kind having not (r is null) order by r.price desc limit 2
+insert into Out2;
 """
 #: Sides that hold what comes first in an order, or the events of a time that an attribute says; none of these is null.
 JOINS_OF_HELD = f"""{STREAM}

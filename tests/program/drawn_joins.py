@@ -125,8 +125,8 @@ def _join(random: Random, streams: tuple[str, str], target: str, shaped: str = "
 
 
 def _arranged(random: Random, selected: str) -> str:
-    """Return ``order by``, ``limit`` and ``offset``, some or none of them."""
-    names = findall(r" as (\w+)", selected)
+    """Return ``order by``, ``limit`` and ``offset``, some or none of them; also by what is not selected."""
+    names = [*findall(r" as (\w+)", selected), random.choice(("l.total", "r.price", "r.sym"))]
     by = ", ".join(name + random.choice(("", " desc")) for name in random.sample(names, min(2, len(names))))
     order = random.choice(("", "", f" order by {by}"))
     limit = random.choice(("", "", "", f" limit {random.randint(1, 3)}"))
@@ -148,7 +148,7 @@ def _selected(random: Random, even: bool) -> str:
         ),
         random.randint(1, 3),
     )
-    group = having = ""
+    group, having = "", random.choice(("", "", "", "", " having r is null", " having not (l is null)"))
     if random.random() < 0.6:
         items += random.sample(
             (
@@ -162,7 +162,7 @@ def _selected(random: Random, even: bool) -> str:
             ),
             random.randint(1, 2),
         )
-        having = random.choice(("", "", " having n is null or n > 1" if "count() as n" in items else ""))
+        having = random.choice((having, having, " having n is null or n > 1" if "count() as n" in items else ""))
     if random.random() < 0.4:
         group = random.choice((" group by l.sym", " group by l.kind, r.ok", " group by r.price"))
     return ", ".join(items) + group + having

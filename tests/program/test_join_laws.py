@@ -13,8 +13,10 @@ from spdist.facade import explain
 from spdist.program.joins.pair_groups import PairGroups
 from spdist.program.joins.shape import Joined
 from spdist.program.joins.side_text import SideRows, SideText
+from spdist.program.joins.text import JoinWriter
 from spdist.program.machine.compiler import interpreted
 from spdist.program.queries import group_text
+from spdist.program.queries.chunk_text import Buffers
 from spdist.program.running import reserve
 from spdist.program.states import window as window_state
 from spdist.program.windows.batch_text import BatchWriter
@@ -24,6 +26,7 @@ from tests.program.chosen_apps import (
     JOINS,
     JOINS_OF_BATCHES,
     JOINS_OF_HELD,
+    JOINS_OF_NAMES,
     JOINS_OF_ONE,
     JOINS_RENEWED,
     PAIRS_IN_TABLES,
@@ -68,7 +71,8 @@ def test_a_drawn_app_with_joins_does_the_same_with_its_program(group: int) -> No
     assert out > 200
 
 
-SUBJECTS = (JOINS, JOINS_OF_ONE, JOINS_OF_BATCHES, JOINS_OF_HELD, JOINS_RENEWED, SNAPSHOTS_OF_PAIRS, CALLED)
+SUBJECTS = [JOINS, JOINS_OF_ONE, JOINS_OF_BATCHES, JOINS_OF_HELD, JOINS_OF_NAMES, JOINS_RENEWED, SNAPSHOTS_OF_PAIRS]
+SUBJECTS += [CALLED]
 
 
 def same(app: str, *seeds: int, steps: int = 30) -> int:
@@ -85,7 +89,13 @@ def test_joins_of_one_subject_do_the_same_with_their_program(app: str) -> None:
 
 def mutants() -> dict[str, Any]:
     """Return changes of what is written for the sides of joins, and for what is found there."""
+
+    def nobody_missing(self: JoinWriter, node: Any) -> str:
+        return "False"
+
     return {
+        "who is missing": patch.object(JoinWriter, "_missing", nobody_missing),
+        "what is not selected": patch.object(Buffers, "unselected", lambda self, n, type: self.attribute(0, type)),
         "totals begin anew": patch.object(PairGroups, "resets", lambda self: []),
         "what a batch drives out": patch.object(ExternalBatchWriter, "_leaves", BatchWriter._leaves),
         "all batches": patch.object(SideText, "is_found", False),
@@ -109,7 +119,7 @@ load_order = window_state._load_order
 def test_the_law_finds_a_mutant(name: str) -> None:
     failures = (AssertionError, TypeError, KeyError, IndexError)
     with mutants()[name], patch.object(group_text, "MOST_WAITING", 2), pytest.raises(failures):
-        for seed, app in product(range(4), (JOINS_OF_BATCHES, JOINS_OF_HELD, JOINS_RENEWED)):
+        for seed, app in product(range(4), (JOINS_OF_BATCHES, JOINS_OF_HELD, JOINS_OF_NAMES, JOINS_RENEWED)):
             same(app, seed)
 
 

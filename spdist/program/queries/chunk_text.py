@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from spdist.language.checking.scope import Reference
 from spdist.language.types import Type
-from spdist.operators.selection.arrangement import constant, swallows_one
-from spdist.program.expressions import FLAG, NUMBER
+from spdist.operators.selection.arrangement import constant, swallows_one, unselected
+from spdist.program.expressions import FLAG, NUMBER, NotTyped, dtype_of
 from spdist.program.joins.shape import Joined
 from spdist.program.parts import QueryText, Whole, indent
 
@@ -89,6 +90,11 @@ class Buffers:
         """Return the arrays of the values and nulls of an attribute, which is read."""
         return self.whole.attribute(self.owner, place, type, self.room)
 
+    def unselected(self, number: int, type: Type) -> tuple[str, str]:
+        """Return the arrays of the values and nulls of what results are ordered by and do not have."""
+        name = self.whole.arrays.declare(f"{self.owner}_by{number}", dtype_of(type), self.room)
+        return name, self.whole.arrays.declare(f"{name}_n", FLAG, self.room)
+
 
 class Arrangement:
     """Writes what orders and limits the results of one chunk.
@@ -124,6 +130,8 @@ class Arrangement:
         #: Whether results are ordered: one by itself is.
         self._orders = bool(self._select.order_by) and not alone and not limited
         told = not alone and not limited and (self._orders or self._limit is not None)
+        #: What they are ordered by and do not have.
+        self.unselected = self._unselected() if self._orders else []
         #: Whether results have kinds, which are told apart: those that leave a window are never cut off.
         self.kinds = self._events == "all" and told
         cuts = not alone and bool(self._offset or self._limit is not None)
@@ -141,6 +149,14 @@ class Arrangement:
             self.begin, self.end = self._whole.name(), self._whole.name()
         elif moves:
             self.end = self._whole.name()
+
+    def _unselected(self) -> list[Reference]:
+        """Return what results are ordered by and do not have: a join may name what it reads."""
+        read, checked = self._results.query.read, self._results.query.read.checked
+        found = unselected(self._select, checked.scope.results(checked.target, checked.output))
+        if found and not isinstance(read, Joined):
+            raise NotTyped("an order by what is not selected", self._select.order_by[0].variable.span)
+        return found
 
     @property
     def _cut(self) -> int | None:
@@ -243,6 +259,9 @@ class Arrangement:
         found = []
         for by in self._select.order_by:
             reference = scope.resolve(by.variable)
-            values, nulls = self._results.attribute(reference.attribute, reference.type)
+            if scope.is_output(reference):
+                values, nulls = self._results.attribute(reference.attribute, reference.type)
+            else:
+                values, nulls = self._results.unselected(self.unselected.index(reference), reference.type)
             found.append((values, nulls, reference.type, by.descending))
         return found

@@ -249,12 +249,14 @@ class ResultWriter:
 
         for place in self._fallible:
             item(place)
-        condition = self._having(item, event, leaves)
+        condition = self._having(item, event, leaves, writer.missing)
         computed, writer.lines = writer.lines, []
         stored = self._stored(item, event)
         return computed, condition, [*writer.lines, *stored]
 
-    def _having(self, item: Callable[[int], Value], event: Event, leaves: bool) -> tuple[list[str], str] | None:
+    def _having(
+        self, item: Callable[[int], Value], event: Event, leaves: bool, missing: Callable[[ast.IsNullEvent], str]
+    ) -> tuple[list[str], str] | None:
         condition = self._select.having
         if condition is None:
             return None
@@ -277,7 +279,7 @@ class ResultWriter:
                 return self._groups.value(call, self._groups.key)
 
             named = self._whole.name, self._whole.text_number
-            made = TypedWriter(read, event.timestamp, *named, aggregate, text_function=text_function)
+            made = TypedWriter(read, event.timestamp, *named, aggregate, missing, text_function=text_function)
             if isinstance(self._read, Read):
                 made.contains = partial(contained, self._whole, scope, made)
             return made
@@ -292,6 +294,10 @@ class ResultWriter:
         if "w0" in self._buffers.more:
             words = self._groups.words(event.read)
             stores += [f"{owner}_w{number}[s] = {word}" for number, word in enumerate(words)]
+        for number, reference in enumerate(self._arranged.unselected):
+            value = event.read(self._read.place(reference))
+            values, nulls = self._buffers.unselected(number, reference.type)
+            stores += [f"{values}[s] = {value.text}", f"{nulls}[s] = {value.null or 'False'}"]
         for place, type in enumerate(self._read.checked.output.types):
             if (owner, place) in self._whole.needed:
                 value = item(place)
