@@ -287,6 +287,8 @@ class Program:
         What is computed of events before the loop.
     known : mapping of str to set of int
         The attributes of each source that must not be null, by stream: the operators fail where they are.
+    times : mapping of str to set of int
+        Those that say what time it is.
     single : frozenset of str
         The streams that are put out whose chunks are noted only where one has several events (`Block.single`).
     """
@@ -303,6 +305,7 @@ class Program:
     text_functions: tuple[TextFunction, ...] = ()
     computed: tuple[ComputedAttribute, ...] = ()
     known: Mapping[str, set[int]] = field(default_factory=dict)
+    times: Mapping[str, set[int]] = field(default_factory=dict)
     single: frozenset[str] = frozenset()
 
     @property
@@ -439,8 +442,8 @@ class Whole(Protocol):
         """Take note that so many places of a room can be used."""
         ...
 
-    def must_be_known(self, origin: Origin) -> None:
-        """Take note that an attribute of a source must not be null."""
+    def must_be_known(self, origin: Origin, is_time: bool = False) -> None:
+        """Take note that an attribute of a source must not be null, and whether it says what time it is."""
         ...
 
     def table(self, id: str) -> LoopTable | None:

@@ -300,7 +300,8 @@ def finds_whole_batches(shape: Shape) -> None:
             below.setdefault(stream, set()).add(query.checked.target)
     for query in (one for one in shape.queries if isinstance(one, Joined)):
         for side in query.sides:
-            if side.named is None or not (isinstance(side.named.window, Batched) and side.named.window.length):
+            window = None if side.named is None else side.named.window
+            if side.named is None or not (isinstance(window, Batched) and (window.length or window.time is not None)):
                 continue
             reached, left = set[str](), [side.named.checked.target]
             while left:

@@ -135,6 +135,7 @@ class Writer:
         self.functions = FunctionArrays(shape, self.arrays, self.reads_source)
         self._known_functions = functions
         self._known = {stream: set(places) for stream, places in shape.known.items()}
+        self._times = {stream: set(places) for stream, places in shape.times.items()}
 
     def program(self) -> Program:
         """Return the program."""
@@ -180,6 +181,7 @@ class Writer:
             self.functions.of_texts,
             self.functions.of_events,
             self._known,
+            self._times,
             self.outputs.single,
         )
 
@@ -262,9 +264,10 @@ class Writer:
         number = self._shape.sources.index(stream)
         self.attribute(f"i{number}", place, self._shape.schemas[stream].types[place], f"input {number}")
 
-    def must_be_known(self, origin: Origin) -> None:
-        """Take note that an attribute of a source must not be null."""
-        self._known.setdefault(origin[0], set()).add(origin[1])
+    def must_be_known(self, origin: Origin, is_time: bool = False) -> None:
+        """Take note that an attribute of a source must not be null, and whether it says what time it is."""
+        for places in (self._known, self._times) if is_time else (self._known,):
+            places.setdefault(origin[0], set()).add(origin[1])
 
     def table(self, id: str) -> LoopTable | None:
         """Return a table of the program; None where it has none of that name."""

@@ -263,8 +263,11 @@ def test_where_an_aggregator_fails_on_a_null_the_operators_go_on() -> None:
 
 
 @pytest.mark.parametrize("window", ["externalTime(total, 60)", "externalTimeBatch(total, 60)"])
-def test_times_near_the_limits_of_a_long_are_left_to_the_operators(window: str) -> None:
-    app = f"{STREAM} from S#window.{window} select total, count() as n insert all events into Out;"
+@pytest.mark.parametrize("app", ["", " as s join S as r", "named"])
+def test_times_near_the_limits_of_a_long_are_left_to_the_operators(window: str, app: str) -> None:
+    selected = f"select {'s.total' if app.startswith(' as') else 'total'}, count() as n insert all events into Out;"
+    defined = f"define window W {STREAM[STREAM.index('(') : -1]} {window}; from S select * insert into W; from W "
+    app = STREAM + (defined if app == "named" else f" from S#window.{window}{app} ") + selected
     plain, programmed = Watched(checked_app(app)), Watched(checked_app(app), interpreted)
     for one in (plain, programmed):
         one.app.start(START_MS)

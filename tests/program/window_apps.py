@@ -174,13 +174,20 @@ into Out2;
 from V select sym, UUID() is null as u insert expired events into Out3;
 from W select sym, sum(volume) as v insert expired events into Out4;
 """
-#: A window in an order, by attributes that are never null, of which a join finds what it holds.
+#: Windows in an order, and on a time attribute, by attributes that are never null; joins find what they hold.
 SORTED = f"""{STREAM}
 define window W {_ATTRIBUTES} sort(3, price, 'desc', sym);
+define window V {_ATTRIBUTES} externalTime(total, 900) output all events;
+define window N {_ATTRIBUTES} externalTimeBatch(total, 60) output current events;
 from S select * insert into W;
 from S[ok] select sym, kind, price, rate, volume, total, ok insert into W;
 from W select sym, sum(volume) as v, min(price) as p group by sym insert all events into Out1;
 from W select sym, price, kind order by kind insert expired events into Out2;
 from S#window.length(2) as s join W as w on s.kind == w.kind select w.sym as sym, s.total as t
 insert all events into Out3;
+from S select * insert into V;
+from S[ok] select * insert into N;
+from V select kind, sum(volume) as v, count() as n group by kind insert all events into Out4;
+from V as v join N as n on v.kind == n.kind select v.sym as a, n.sym as b, n.total as t insert all events into Out5;
+from N select sym, total insert into Out6;
 """

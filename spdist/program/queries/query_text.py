@@ -46,8 +46,7 @@ class QueryWriter:
         Source of the number of the partition's key; empty outside of partitions.
     """
 
-    #: What writes the totals.
-    groups_of: type[BatchGroups] = BatchGroups
+    groups_of: type[BatchGroups] = BatchGroups  # what writes the totals
 
     def __init__(self, whole: Whole, query: QueryText, block: Block, key: str) -> None:
         self._whole = whole
@@ -123,15 +122,16 @@ class QueryWriter:
                 self._must_be_known(place, f"the aggregator {call.id}() of what may be null", call.span)
                 self._query.known.add(place or 0)
         if isinstance(self._read, LoopWindow) and self._read.window is not None:
+            otherwise = f"a window whose attribute may be null ('{self._read.stream}')"
             for place in self._read.window.known:
-                self._must_be_known(place, f"a window whose attribute may be null ('{self._read.stream}')", None)
+                self._must_be_known(place, otherwise, None, is_time=place == self._read.window.time)
 
-    def _must_be_known(self, place: int | None, otherwise: str, span: Span | None) -> None:
+    def _must_be_known(self, place: int | None, otherwise: str, span: Span | None, is_time: bool = False) -> None:
         """Have an attribute never be null; raises NotTyped where it is not one of a source."""
         origin = None if place is None else self._block.origins[place]
         if origin is None:
             raise NotTyped(otherwise, span)
-        self._whole.must_be_known(origin)
+        self._whole.must_be_known(origin, is_time)
 
     def _loop(self, body: list[str], place: str = "") -> list[str]:
         """Return the loop over the events that meet the conditions in front of the window; from `place` on, if given.

@@ -112,7 +112,7 @@ class Running(Rooms):
         self._wanted = {
             s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs
         }
-        self._known, self._timed = program.known, program.shape.times
+        self._known, self._timed = program.known, program.times
         self._types = {s: tuple(program.shape.schemas[s].types) for s in program.inputs}
         self._places = {name: place for place, name in enumerate(self.arrays)}
         #: The sources whose arrays Python reads in front of the loop.

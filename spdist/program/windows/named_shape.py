@@ -40,8 +40,7 @@ def _window(checked: CheckedApp, definition: ast.WindowDefinition, position: int
     scope = Scope((Source(id, id, schema),))
     given = ast.SingleInput(ast.StreamRef(id), window=written_out(call, scope))
     window = window_of(given, schema, scope)
-    if window is None or window.time is not None:
-        raise NotTyped("a window on a time attribute")
+    assert window is not None
     events = definition.output or "all"
     query = ast.Query(given, ast.InsertInto(ast.StreamRef(f">{id}"), events))
     own = CheckedQuery(id, query, scope, schema, f">{id}")
