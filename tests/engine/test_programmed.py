@@ -199,8 +199,8 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
          "the aggregator and() of what may be null"),
         ("from S select math:rand() as p insert into Out;", "the function math:rand()"),
         (
-            "from S as a join S#window.length(2) as b on a.sym == b.sym select count() as n insert into Out;",
-            "totals of a join of which a side has no window",
+            "from S as l join S#window.length(2) as r on l.ok == r.ok select distinctCount(r.sym) as n insert into O;",
+            "the aggregator distinctCount() of what does not come and leave once each",
         ),
         (
             "from a=S<2:> -> every not S[ok] for 1 sec -> b=S select b.sym insert into Out;",

@@ -197,11 +197,11 @@ def test_it_is_told_which_queries_are_called_and_why() -> None:
     @info(name='high') from S[price > 1.0] select sym insert into High;
     @info(name='kept') from High update or insert into T
         on T.sym == sym;
-    @info(name='found') from High join T on T.sym == High.sym select High.sym as sym, count() as n insert into Out;"""
+    @info(name='found') from High#window.delay(9) join T on T.sym == High.sym select High.sym as sym insert into Out;"""
     told = explain(app).compiled
     assert told.startswith("in part")
     assert "high is compiled; kept is called: the table 'T', which 'found' uses without a typed form (line 4)" in told
-    assert told.endswith("found is called: totals of a join of which a side has no window (line 6)")
+    assert told.endswith("found is called: the window delay of a join (line 6)")
     without = explain("define stream S (a string); from S#window.frequent(2, a) select a insert into O;").compiled
     assert without == "no: the window frequent (line 1)"
 
