@@ -111,12 +111,12 @@ def _join(random: Random, streams: tuple[str, str], target: str, shaped: str = "
         for stream, window, name, way in zip(streams, (left, right), "lr", ways, strict=True)
     ]
     events = random.choice(("", "", "all events ", "expired events "))
-    slides = bool(left and right) and "atch" not in left + right
-    alone = not events and all("atch" in one or not one for one in (left, right))
-    even = (slides and "outer" not in kind and not one_way) or alone
     limit = f" output {random.choice(('all', 'first', 'last'))} every {random.randint(1, 4)} events"
     shown = f" output snapshot every {random.choice((30, 300))} milliseconds"
     behind = random.choice(("", "", "", "", "", limit, limit, limit if "expired" in events else shown))
+    slides = bool(left and right) and "atch" not in left + right
+    alone = not events and "snapshot" not in behind and all("atch" in one or not one for one in (left, right))
+    even = (slides and "outer" not in kind and not one_way) or alone
     selected = _SHAPED if target == shaped else _selected(random, even)
     behind = _arranged(random, selected) + behind
     return (
