@@ -56,12 +56,12 @@ class _Stream:
         for timestamp, row in arrivals:
             self.add(timestamp, row)
 
-    def add_columns(self, rows: ReadRows, times: Any) -> None:
-        """Add rows that are columns, and their times."""
+    def add_columns(self, rows: Sequence[Row], times: Any) -> None:
+        """Add rows that are put out together, and their times: columns, unless operators have put out some."""
         self._close()
         columns = []
         for place, (name, kind) in enumerate(self.schema):
-            values = rows.column(place)
+            values = rows.column(place) if isinstance(rows, ReadRows) else [row[place] for row in rows]
             values = list(map(_text, _listed(values))) if kind is Type.OBJECT else values
             columns.append(self._column(name, kind, values))
         self._parts.append((times, columns))

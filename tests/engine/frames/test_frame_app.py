@@ -16,6 +16,7 @@ from spdist.engine.frames.spans import Spans, covered, reach
 from spdist.engine.frames.wire import value_column
 from spdist.errors import MappingError
 from tests.engine.frames.pipeline import came, planned, wire
+from tests.program.interpreted_programs import programs
 
 DEFINED = "define stream S (k string, v long); "
 
@@ -50,6 +51,22 @@ def test_results_go_on_before_they_become_many(monkeypatch: pytest.MonkeyPatch) 
         most = max(most, (delivered[0] - same) * same - seen)
     assert seen == events * same
     assert most < 110_000  # of 300,000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from S[v > 1L] select k, v insert into Out; from S#window.frequent(2, k) select k, v insert into Out;",
+    ],
+)
+def test_rows_come_out_of_a_program_as_of_operators(text: str) -> None:
+    rows = [(n, ("ab"[n % 2], n % 4)) for n in range(40)]
+    plan, found = planned(DEFINED + text, ("S",), ("Out",), 1), []
+    for there in (False, True):
+        with programs(there):
+            found.append(came(plan, run(text, *rows, plan=plan))["Out"])
+    assert found[0] == found[1]
+    assert len(found[0]) >= 40
 
 
 def test_a_stream_that_is_fed_and_written_comes_out_once() -> None:
