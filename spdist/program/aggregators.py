@@ -85,6 +85,8 @@ def typed_form(name: str, types: tuple[Type, ...], leaving: bool, resets: bool =
     resets : bool
         Whether all totals begin anew from time to time.
     """
+    if name != "count" and Type.OBJECT in types:
+        return None
     if name == "count":
         return _COUNT
     if name == "distinctCount":
@@ -92,7 +94,7 @@ def typed_form(name: str, types: tuple[Type, ...], leaving: bool, resets: bool =
         if len(types) == 1 and types[0] in _REALS:
             word = _PAIR.replace("{v}", "key_bits({v})")
             return replace(distinct, add=(word, *distinct.add[1:]), remove=(word, *distinct.remove[1:]))
-        return distinct if len(types) == 1 and types[0] not in (Type.BOOL, Type.OBJECT) else None
+        return distinct if len(types) == 1 and types[0] is not Type.BOOL else None
     if name in _LOGICAL:
         return _LOGICAL[name] if types == (Type.BOOL,) else None
     make = _FORMS.get(name)

@@ -1,8 +1,8 @@
 """Expressions as typed statements: each value with the condition under which it is null.
 
-Whole numbers, truth values and texts are int64 (texts by number), reals float64; a null value is 0 behind its
-condition. The meanings are those of `spdist.operators.expressions.expression`, which writes the same for Python's
-objects.
+Whole numbers and truth values are int64, as are texts and objects, by number; reals are float64; a null value is 0
+behind its condition. The meanings are those of `spdist.operators.expressions.expression`, which writes the same for
+Python's objects.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any
 from spdist.errors import Span
 from spdist.language import ast
 from spdist.language.types import Type, promote
+from spdist.mapping.read_rows import PYTHON
 
 __all__ = ["FLAG", "NUMBER", "REAL", "WRITERS", "NotTyped", "TypedWriter", "Value"]
-__all__ += ["dtype_of", "either", "fits", "zero_of"]
+__all__ += ["dtype_of", "either", "is_typed", "zero_of"]
 
 NUMBER, REAL, FLAG = "int64", "float64", "uint8"
 _REALS = (Type.FLOAT, Type.DOUBLE)
@@ -65,8 +66,12 @@ class Value:
     fails: str = ""
 
 
-def fits(value: Any, type: Type) -> bool:
-    """Tell whether an array has a place for a value of its type."""
+def is_typed(value: Any, type: Type) -> bool:
+    """Tell whether a value, which is not null, is of a type, and an array has a place for it."""
+    return type is Type.OBJECT or (value.__class__ is PYTHON[type] and _fits(value, type))
+
+
+def _fits(value: Any, type: Type) -> bool:
     if type is Type.STRING:
         return value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value)
     if type in (Type.INT, Type.LONG):
@@ -75,10 +80,8 @@ def fits(value: Any, type: Type) -> bool:
     return True
 
 
-def dtype_of(type: Type, span: Span | None = None) -> str:
-    """Return the dtype of values of a type; raises NotTyped for objects."""
-    if type is Type.OBJECT:
-        raise NotTyped("an attribute of type object", span)
+def dtype_of(type: Type) -> str:
+    """Return the dtype of values of a type."""
     return REAL if type in _REALS else NUMBER
 
 
@@ -270,7 +273,7 @@ class TypedWriter:
     def _comparison(self, node: ast.Binary) -> Value:
         left, right = self.write(node.left), self.write(node.right)
         pair = {left.type, right.type}
-        if pair & {Type.STRING, Type.BOOL} and (len(pair) > 1 or node.op not in ("==", "!=")):
+        if pair & {Type.STRING, Type.BOOL, Type.OBJECT} and (len(pair) > 1 or node.op not in ("==", "!=")):
             raise NotTyped(f"'{node.op}' of {left.type} and {right.type}", node.span)
         left, right = (self._compared(value, pair, node.op) for value in (left, right))
         nulls, test = either(left.null, right.null), f"{left.text} {node.op} {right.text}"

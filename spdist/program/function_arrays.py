@@ -63,7 +63,7 @@ class FunctionArrays:
         found = self._texts.get(call)
         if found is None:
             found = self._texts[call] = text_function(f"m{len(self._texts)}", function)
-        self._arrays.declare(f"{found.name}_v", dtype_of(found.type, call.span), TEXTS)
+        self._arrays.declare(f"{found.name}_v", dtype_of(found.type), TEXTS)
         self._arrays.declare(f"{found.name}_s", FLAG, TEXTS)
         found.origins.add(origin)
         if strict:
@@ -98,7 +98,7 @@ class FunctionArrays:
         for place in (*places, *(() if guard is None else guard.arguments)):
             self._attribute(stream, place)
         room = f"input {number}"
-        self._arrays.declare(found.name, dtype_of(function.type, function.call.span), room)
+        self._arrays.declare(found.name, dtype_of(function.type), room)
         self._arrays.declare(f"{found.name}_n", FLAG, room)
         found.strict |= strict
         return found.name

@@ -46,6 +46,8 @@ def _plain(writer: TypedWriter, node: ast.FunctionCall) -> Value:
     extension = lookup("function", node.id)
     typed = "" if extension is None else extension.typed
     values = [writer.write(argument) for argument in node.args] if typed else []
+    if any(value.type is Type.OBJECT for value in values):
+        values, typed = [], ""
     text = typed if isinstance(typed, str) else typed(values)
     if extension is None or not text:
         found = writer.text_function(node)
@@ -111,6 +113,8 @@ def _extreme(first: str, better: str) -> Form:
 def _instance_of(asked: Type) -> Form:
     def form(writer: TypedWriter, node: ast.FunctionCall) -> Value:
         value = writer.write(node.args[0])
+        if value.type is Type.OBJECT:  # Python looks into it
+            return _plain(writer, node)
         text = "False" if value.type is not asked else f"not ({value.null})" if value.null else "True"
         return writer.computed(text, "", Type.BOOL)
 

@@ -11,6 +11,7 @@ from spdist.language.checking.checked import CheckedAggregation, CheckedApp, Che
 from spdist.language.types import Schema
 from spdist.program.aggregations.bucket_shape import bucketed
 from spdist.program.called import Called
+from spdist.program.changed_objects import are_not_changed
 from spdist.program.expressions import NotTyped
 from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import (
@@ -87,6 +88,7 @@ def _elements(
         called = known.get(tuple(query.name for query in inside))
         try:
             if called is None:
+                are_not_changed(checked, element)
                 typed = element_of(element, count, keyed, checked.streams, stores)
                 _is_typed(replace(whole, elements=(typed,), tables=stores.tables), stores.windows_of(element))
             elements.append(called or typed)

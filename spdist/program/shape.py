@@ -13,7 +13,8 @@ from spdist.language.types import Schema, Type
 from spdist.operators.core.feedback import circular_streams
 from spdist.operators.partitions.purging import purging_of
 from spdist.program.called import Called
-from spdist.program.expressions import NotTyped, dtype_of
+from spdist.program.changed_objects import are_not_changed
+from spdist.program.expressions import NotTyped
 from spdist.program.joins.shape import Joined, Side, joined
 from spdist.program.partition_key import computed_type
 from spdist.program.patterns.shape import Matched, matched
@@ -242,6 +243,7 @@ def shape_of(checked: CheckedApp) -> Shape:
     elements: list[Element] = [*stores.windows.values()]
     count = keyed = 0
     for element in checked.elements:
+        are_not_changed(checked, element)
         elements.append(element_of(element, count, keyed, schemas, stores))
         count += len(element.queries) if isinstance(element, CheckedPartition) else 1
         keyed += isinstance(element, CheckedPartition)
@@ -362,8 +364,9 @@ def _selects(checked: CheckedQuery) -> None:
     query = checked.query
     if isinstance(query.output, ast.Return):
         raise NotTyped("an output that is returned", query.span)
-    for type in checked.output.types:
-        dtype_of(type, query.span)
+    for named in query.select.group_by:
+        if checked.scope.resolve(named).type is Type.OBJECT:
+            raise NotTyped("'group by' an object", named.span)
 
 
 def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], schemas: Mapping[str, Schema]) -> Keyed:
@@ -376,7 +379,8 @@ def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], sch
     types = {stream: computed_type(key, schemas[stream]) for stream, key in element.keys.items()}
     several = set(types.values())
     type = Type.LONG if several == set(_WHOLE) else several.pop() if len(several) == 1 else Type.STRING
-    dtype_of(type, span)
+    if type is Type.OBJECT:
+        raise NotTyped("a partition by an object", span)
     keys: dict[str, int] = {}
     computed: dict[str, ast.PartitionKey] = {}
     for stream, key in element.keys.items():

@@ -25,12 +25,11 @@ from spdist.language import ast
 from spdist.language.checking.expressions import type_of
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
-from spdist.mapping.read_rows import PYTHON
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
 from spdist.operators.expressions.readers import RowReader
 from spdist.operators.selection.selector import is_aggregator
-from spdist.program.expressions import NotTyped, fits
+from spdist.program.expressions import NotTyped, is_typed
 from spdist.program.windows.shape import JOINED
 
 __all__ = ["FAILED", "KNOWN", "MISTYPED", "NULL", "UNKNOWN"]
@@ -203,8 +202,7 @@ def known(compute: Callable[..., Any], type: Type, arguments: tuple[Any, ...]) -
         return FAILED, None
     if value is None:
         return NULL, None
-    typed = value.__class__ is PYTHON[type] and fits(value, type)
-    return (KNOWN, value) if typed else (MISTYPED, None)
+    return (KNOWN, value) if is_typed(value, type) else (MISTYPED, None)
 
 
 def arguments_of(

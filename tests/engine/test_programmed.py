@@ -177,8 +177,8 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
     ("queries", "reason"),
     [
         (
-            "define table T (sym string, price double, more object); from S select sym delete T on T.sym == sym;",
-            "the table 'T' with an attribute of type object",
+            "@PrimaryKey('more') define table T (sym string, more object); from S select sym delete T on T.sym == sym;",
+            "the table 'T', whose primary key has an object",
         ),
         (
             "define table T (price float); from S select price update T set T.price = price on true;",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.program.drawn_apps import STREAM
+from tests.program.drawn_apps import STREAM, WITH_OBJECTS
 
 __all__ = [
     "ARRANGED",
@@ -532,4 +532,27 @@ end;
 partition with (price > 0.5 as '1' or ok as 'true' of S, volume of T) begin
 from every e1=S -> e2=T select e1.sym as a, e2.volume as b insert into Out6;
 end;
+"""
+#: Objects of events, and of functions, in windows, limits, joins, patterns, partitions, and behind stream functions.
+OBJECTS = f"""{WITH_OBJECTS}
+from S[not (more is null)]#window.length(3) select sym, more, count() as n insert all events into Out1;
+from S#window.lengthBatch(3) select more, list:create(sym, more) as l insert all events into Out2;
+from S#window.time(60) select sym, coalesce(more, createSet(kind)) as o, count() as n group by sym
+output last every 2 events insert into Out3;
+from S select sym, more, kind insert into M;
+from M select kind, more group by kind output snapshot every 50 milliseconds insert into Out4;
+from M as a join S#window.length(2) as b on a.sym == b.sym select a.more as x, b.more as y insert all events into Out5;
+from every e1=S[ok] -> e2=S[kind == e1.kind and not (more is null)] select e1.more as x, e2.more as y insert into Out6;
+from every e1=S[volume > 0]<1:2> -> not S[ok] for 40 milliseconds select e1[0].more as x, e1[last].more as y
+insert into Out7;
+partition with (kind of S) begin
+from S#window.length(2) select more, convert(more, 'string') as t, instanceOfString(more) as i
+insert all events into #I;
+from #I[not (more is null)]#window.delay(40) select more, t, i insert into Out8;
+end;
+from S#window.unique:ever(sym) select sym, more, map:create(sym, more) as m insert all events into Out9;
+from S#test:times(volume, kind)#window.length(2) select copy, more insert expired events into Out10;
+from S#list:tokenize(list:create(more, sym)) select index, value, more order by index desc insert into Out11;
+from S[instanceOfInteger(more) or list:isList(more)]#window.timeBatch(40) select more, kind output first every 2 events
+insert into Out12;
 """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -12,6 +13,8 @@ from spdist.language.types import Schema, Type
 from tests.program.drawn_patterns import drawn_pattern
 
 STREAM = "define stream S (sym string, kind string, price double, rate float, volume int, total long, ok bool);"
+#: The same with objects.
+WITH_OBJECTS = STREAM.replace(");", ", more object);")
 START_MS = 1_000_000
 
 _ATTRIBUTES = ("sym", "kind", "price", "rate", "volume", "total", "ok")
@@ -41,6 +44,25 @@ _JOINED = (
 )
 #: Keys that were idle go.
 _PURGE = "@purge(enable='true', interval='40 millisec', idle.period='50 millisec')"
+#: Objects, and functions of some; none of them fails.
+_OBJECTS = (
+    "more",
+    "more",
+    "list:create(sym, volume)",
+    "map:create(kind, price, 'x', more)",
+    "createSet(sym)",
+    "ifThenElse(ok, more, list:create(kind))",
+    "coalesce(more, createSet(total))",
+    "list:add(list:create(more), ok)",
+)
+_OF_OBJECTS = (
+    "convert(more, 'string')",
+    "json:toString(more)",
+    "list:isList(more)",
+    "instanceOfInteger(more)",
+    "sizeOfSet(createSet(volume))",
+    "list:size(list:create(more, sym))",
+)
 _AGGREGATORS = ("sum", "avg", "min", "max", "stdDev", "minForever", "maxForever")
 #: Stream functions that never fail: an event becomes none, one, or several.
 _EXPANDED = ("#pol2Cart(coalesce(price, 1.0), 2.0)", "#test:times(volume, sym)", "#test:times(1, kind)[times is null]")
@@ -58,13 +80,14 @@ def times(number: int | None, text: str | None) -> list[tuple[str | None, int | 
 
 def drawn_app(random: Random) -> str:
     """Return the text of an app of one to four queries, which write the streams Out and Out2."""
-    made = [STREAM]
+    objects = random.random() < 0.3
+    made = [WITH_OBJECTS if objects else STREAM]
     if random.random() < 0.4:
         made += [_moved(random, "A"), _moved(random, "B"), _matched(random, ("A", "B", "S"), "Out4")]
     for number in range(random.randint(1, 2)):
-        made.append(_chain(random, f"Q{number}", random.choice(("Out", "Out2"))))
+        made.append(_chain(random, f"Q{number}", random.choice(("Out", "Out2")), objects))
     if random.random() < 0.4:
-        queries = [drawn_query(random, "S", "#I", keyed=True), "from #I select * insert into Out3;"]
+        queries = [drawn_query(random, "S", "#I", keyed=True, objects=objects), "from #I select * insert into Out3;"]
         if random.random() < 0.4:
             queries.append(_matched(random, ("S",), "Out5"))
         purge = _PURGE if random.random() < 0.4 and not any("timeBatch" in query for query in queries) else ""
@@ -97,33 +120,65 @@ def drawn_events(random: Random, count: int, start_ms: int, whole: bool = False)
     return events
 
 
-def _chain(random: Random, name: str, target: str) -> str:
+def with_objects(random: Random, events: Sequence[tuple[int, tuple[Any, ...]]]) -> list[tuple[int, tuple[Any, ...]]]:
+    """Return events with an object more, each with one of its own."""
+    made: tuple[Callable[[], Any], ...] = (
+        lambda: None,
+        lambda: {"a": random.randrange(3), "b": [1.5, None]},
+        lambda: [random.randrange(3), "x", {"c": True}],
+        lambda: f"text {random.randrange(3)}",
+        lambda: random.choice((7, -2.5, True, 2**40)),
+    )
+    return [(timestamp, (*row, random.choice(made)())) for timestamp, row in events]
+
+
+def objects_too(text: str) -> str:
+    """Return an app with objects: in the stream, what has the same attributes, and what joins and patterns show."""
+    text = text.replace("ok bool)", "ok bool, more object)")
+    text = re.sub(r"\b(\w+)\.ok as ok\b", r"\1.ok as ok, \1.more as more", text)
+    text = re.sub(r"\b(\w+)\.total, \1\.ok\b", r"\g<0>, \1.more", text)
+    text = re.sub(r"\b(e\d+(?:\[[^]]*\])?)\.price as (a\d)\b", r"\g<0>, \1.more as \2o", text)
+    return re.sub(r"\btotal, (ok|not ok as ok)\b", r"\g<0>, more", text)
+
+
+def _chain(random: Random, name: str, target: str, objects: bool) -> str:
     if random.random() < 0.5:
-        return drawn_query(random, "S", target)
+        return drawn_query(random, "S", target, objects=objects)
     # The second one may be reached on two ways.
-    first = [drawn_query(random, "S", name, shaped=True) for _ in range(random.choice((1, 1, 2)))]
-    return f"{' '.join(first)} {drawn_query(random, name, target, shaped=True)}"
+    first = [drawn_query(random, "S", name, shaped=True, objects=objects) for _ in range(random.choice((1, 1, 2)))]
+    return f"{' '.join(first)} {drawn_query(random, name, target, shaped=True, objects=objects)}"
 
 
-def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, shaped: bool = False) -> str:
-    """Return a query; one that is `shaped` puts out the attributes that it reads, so that another can follow."""
+def drawn_query(
+    random: Random, stream: str, target: str, keyed: bool = False, shaped: bool = False, objects: bool = False
+) -> str:
+    """Return a query; one that is `shaped` puts out the attributes that it reads, so that another can follow.
+
+    `objects`: the last of them is an object.
+    """
     # Functions that are computed before the loop are those of a source's attributes.
     joins = stream == "S" and random.random() < 0.3
     filter = f"[{_met(random, joins)}]" if random.random() < 0.5 else ""
+    if objects and random.random() < 0.3:
+        filter += random.choice(("[more is null]", "[not (more is null)]", "[not (more is null) or ok]"))
+    if objects and stream == "S" and random.random() < 0.2:
+        filter += "[instanceOfInteger(more) or volume > 0]"
     if stream == "S" and not keyed and not shaped and random.random() < 0.2:
         filter += random.choice(_EXPANDED) + random.choice(("", f"[{drawn_condition(random)}]"))
     window = _window(random)
     events = random.choice(("", "", "all events ", "expired events ")[: 4 if window else 3])
     if shaped and random.random() < 0.5:
-        arranged = _arranged(random, _ATTRIBUTES, events)
+        arranged = _arranged(random, _ATTRIBUTES, events, objects)
         window += _behind(random, window, events + arranged)
         return f"from {stream}{filter}{window} select *{arranged} insert {events}into {target};"
     if shaped:
         items = ["sym", "kind", "price * 2.0 as price", "rate", "volume", "total", "ok"]
+        if objects:
+            items.append(f"{random.choice(_OBJECTS if stream == 'S' else _OBJECTS[:2])} as more")
         if random.random() < 0.5:
             items[2] = f"{random.choice(('sum', 'avg'))}({random.choice(('price', 'rate'))}) as price"
         group = random.choice(("", "", " group by kind", " group by sym, ok"))
-        arranged = _arranged(random, _ATTRIBUTES, events)
+        arranged = _arranged(random, _ATTRIBUTES, events, objects)
         window += _behind(random, window, events + arranged, items, group)
         return f"from {stream}{filter}{window} select {', '.join(items)}{group}{arranged} insert {events}into {target};"
     items = [f"{_aggregate(random)} as a{number}" for number in range(random.randint(0, 3))]
@@ -132,14 +187,18 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
         made = random.choice(_JOINED)
         totals = f"distinctCount({made})", f"max(str:length(str:concat({made}, '.')))"
         items.append(f"{random.choice((made, *totals))} as j")
+    shown = list(items)
+    if objects:
+        functions = (*_OBJECTS, *_OF_OBJECTS, *_OF_OBJECTS)
+        items += [f"{random.choice(functions if stream == 'S' else _OBJECTS[:2])} as o{n}" for n in (0, 1)]
     if "delay" in window:  # what only enters would be kept for ever
         items = [one.replace("min(", "minForever(").replace("max(", "maxForever(") for one in items]
     if "window.batch" in window:  # a value may leave that is not there
         items = [one.replace("distinctCount(", "count(") for one in items]
     group = random.choice(("", "sym", "sym, kind", "kind, volume", "ok, total", "price", "rate, ok"))
-    having = f" having {random.choice(items).split(' as ')[-1]} is null" if random.random() < 0.2 else ""
+    having = f" having {random.choice(shown).split(' as ')[-1]} is null" if random.random() < 0.2 else ""
     grouped = f" group by {group}" if group else ""
-    arranged = _arranged(random, [one.split(" as ")[-1] for one in items], events)
+    arranged = _arranged(random, [one.split(" as ")[-1] for one in shown], events, objects)
     window += _behind(random, window, events + arranged, items, group)
     # Each query has attributes of its own, so each writes a stream of its own.
     own = target if keyed else f"{target}{random.randrange(10**6)}"
@@ -147,13 +206,13 @@ def drawn_query(random: Random, stream: str, target: str, keyed: bool = False, s
     return f"from {stream}{filter}{window} select {', '.join(items)}{behind} insert {events}into {own};"
 
 
-def _arranged(random: Random, names: Sequence[str], events: str) -> str:
+def _arranged(random: Random, names: Sequence[str], events: str, objects: bool) -> str:
     """Return how the results of a chunk are ordered and cut, given what a query puts out, and of which events."""
     by = [f"{name}{random.choice(('', ' asc', ' desc'))}" for name in random.sample(names, min(2, len(names)))]
     order = f" order by {', '.join(by[: random.randint(1, 2)])}" if random.random() < 0.35 else ""
     limit = f" limit {random.choice((0, 1, 1, 2, 2, 3, 5))}" if random.random() < 0.25 else ""
     offset = f" offset {random.choice((0, 1, 1, 2))}" if random.random() < 0.15 else ""
-    return order + limit + offset + _limited(random, snapshots="expired" not in events)
+    return order + limit + offset + _limited(random, snapshots="expired" not in events and not objects)
 
 
 def _limited(random: Random, snapshots: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from re import findall
 
-from tests.program.drawn_apps import STREAM, drawn_condition, drawn_query
+from tests.program.drawn_apps import STREAM, drawn_condition, drawn_query, objects_too
 
 __all__ = ["drawn_join_app"]
 
@@ -33,7 +33,8 @@ def drawn_join_app(random: Random) -> str:
             made.append(_join(random, random.choice((("J", "A"), ("S", "J"))), "Out4"))
     elif random.random() < 0.4:
         made.append(_join(random, sides, "Out5"))
-    return "\n".join(made)
+    text = "\n".join(made)
+    return objects_too(text) if random.random() < 0.3 else text
 
 
 def _partition(random: Random, sides: tuple[str, str]) -> str:
@@ -145,6 +146,7 @@ def _selected(random: Random, even: bool) -> str:
             "eventTimestamp() as f",
             "r is null as g",
             "r.rate as h",
+            "l.sym as sym, r.ok as ok",
         ),
         random.randint(1, 3),
     )

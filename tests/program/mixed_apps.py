@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.program.drawn_apps import STREAM, drawn_condition, drawn_query
+from tests.program.drawn_apps import STREAM, drawn_condition, drawn_query, objects_too
 
 __all__ = ["drawn_mixed_app"]
 
@@ -37,7 +37,8 @@ def drawn_mixed_app(random: Random) -> str:
             made.append(_called(random, given, target))
         if shaped and f"into {target};" in made[-1]:
             streams.append(target)
-    return "\n".join(made)
+    text = "\n".join(made)
+    return objects_too(text) if random.random() < 0.3 else text
 
 
 def _called(random: Random, given: str, target: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.program.drawn_apps import STREAM, drawn_condition
+from tests.program.drawn_apps import STREAM, WITH_OBJECTS, drawn_condition
 
-__all__ = ["JOINED", "LOOKED", "MEMBERS", "NUMBERED", "TABLES", "asked_of", "drawn_table_app"]
+__all__ = ["JOINED", "KEPT_OBJECTS", "LOOKED", "MEMBERS", "NUMBERED", "TABLES", "asked_of", "drawn_table_app"]
 
 #: Attributes of the tables, by the names of those of the stream.
 _ATTRIBUTES = {"sym": "string", "kind": "string", "price": "double", "rate": "float", "volume": "int", "total": "long"}
@@ -247,4 +247,22 @@ from Mid#window.length(2) select kind, count() as n, sum(volume) as v group by k
 partition with (kind of S) begin
 from S join T on T.ok == S.ok select S.kind as kind, T.sym as sym insert all events into Out5;
 end;
+"""
+#: Tables and named windows with objects: rows that are changed, joined, and asked for.
+KEPT_OBJECTS = f"""{WITH_OBJECTS}
+define table T (sym string, more object, n int);
+define window W (sym string, more object, total long) length(3);
+define window V (kind string, more object) timeBatch(50);
+from S[ok] select sym, more, volume as n update or insert into T on T.sym == sym;
+from S[volume < 0] select sym delete T on T.sym == sym;
+from S[rate > 0.0f] select sym, list:create(more) as other update T set T.more = other on T.sym == sym;
+from S as X join T on X.sym == T.sym select T.more as x, X.more as y, T.n as n insert into OutK1;
+from S#window.length(2) as X left outer join T on X.volume == T.n select T.more as x, X.more as y
+insert all events into OutK2;
+from S select sym, more, total insert into W;
+from S[(T.sym == sym and T.more is null) in T] select sym, more insert into OutK3;
+from W select more, count() as n insert all events into OutK4;
+from W as w join S as s on w.sym == s.sym select w.more as x, s.more as y insert into OutK5;
+from S[not ok] select kind, createSet(sym) as more insert into V;
+from V select kind, more, count() as n group by kind insert expired events into OutK6;
 """

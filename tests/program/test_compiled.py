@@ -30,6 +30,7 @@ from tests.program.chosen_apps import (
     CHUNKS,
     JOINS,
     JOINS_OF_HELD,
+    OBJECTS,
     SESSIONS,
     SNAPSHOTS,
     SORTED,
@@ -159,6 +160,8 @@ HELD = some_of(JOINS_OF_HELD, 0, 2, 5)
 SHAPES = [APP, LEAVING, SORTED, CHUNKS, COUNTED, STATES, BACK, FUNCTIONS, NUMBERED, IDLE]
 SHAPES += [some_of(ARRANGED, 1, 3, 4, 5), some_of(SESSIONS, 0, 1), some_of(SNAPSHOTS, 6), some_of(JOINS, 0, 1, 2, 4)]
 SHAPES += [some_of(LOOKED, 0, 2, 3), some_of(JOINED, 0, 1, 2, 5, 6, 9), some_of(UNIQUE_JOINED, 0, 3), HELD]
+#: The loop has objects by number, as it has texts.
+SHAPES += [some_of(OBJECTS, 0, 1, 6)]
 
 
 @pytest.mark.parametrize("app", SHAPES)

@@ -363,7 +363,6 @@ def test_a_window_that_holds_a_text_that_a_function_fails_on_stays_with_its_oper
             "define stream T (p double); from T#pol2Cart(p, p)#window.sort(2, y) select y insert into Out;",
             "function here",
         ),
-        ("from S#map:tokenize(map:create(s, a)) select key insert into Out;", "an attribute of type object"),
         ("from S#test:typo(str:concat(s, currentTimeMillis())) select s insert into Out;", "the clock in a function"),
     ],
 )

@@ -15,7 +15,7 @@ from spdist.program.machine.compiler import interpreted
 from spdist.program.obstacle import compiled_or_why_not
 from spdist.program.shape import shape_of
 from spdist.program.text import written
-from tests.program.drawn_apps import START_MS, STREAM
+from tests.program.drawn_apps import START_MS, STREAM, objects_too
 from tests.program.drawn_patterns import drawn_states
 from tests.program.interpreted_programs import programs
 from tests.program.test_program_laws import Watched, alike, checked_app
@@ -102,6 +102,7 @@ def test_a_drawn_pattern_does_the_same_with_its_program(group: int, monkeypatch:
         query = drawn_states(random, ("A", "B", "S"))
         moved = "from S[ok] select * insert into A; from S[volume > 0] select * insert into B;"
         text = f"{STREAM}\n{moved}\n{query} insert {random.choice(('', 'all events '))}into Out;"
+        text = objects_too(text) if random.random() < 0.3 else text
         checked = checked_app(text)
         try:
             written(shape_of(checked), ("Out",))

@@ -15,6 +15,7 @@ from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
+from spdist.language.types import Type
 from spdist.operators import timers
 from spdist.operators.base import Arrival
 from spdist.operators.core.junction import NO_TIMER, StreamPart
@@ -51,7 +52,7 @@ from tests.program.chosen_apps import (
     UNIQUE_JOINED,
     UNIQUE_MORE,
 )
-from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events
+from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events, with_objects
 
 # Executed by Python, whole numbers are numpy's, which warn where they wrap as they should.
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
@@ -161,6 +162,8 @@ def alike(
                 one.chunks.append((asked, list(enumerate(one.app.query(asked).rows))))
         how = random.choice(("run", "run", "chunk", "single", "stored", "wait", "before timers"))
         events = events_of(random, random.choice((1, 3, 12)), time, whole)
+        if Type.OBJECT in checked.streams["S"].types:
+            events = with_objects(random, events)
         time = events[-1][0]
         if how == "stored":
             for one in apps:

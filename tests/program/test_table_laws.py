@@ -110,7 +110,7 @@ def mutants() -> dict[str, Any]:
         "what a join tests": patch.object(joins_text, "tested", lambda conditions, writer, body: body),
         "conditions beside a key": patch.object(change_text, "tested", lambda conditions, writer, body: body),
         "null keys": patch.object(TableText, "found", unknown),
-        "texts": patch.object(forgetting, "_tables", lambda running: iter(())),
+        "texts": patch.object(forgetting, "_indexed_rows", lambda running: iter(())),
     }
 
 

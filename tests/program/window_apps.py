@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.program.drawn_apps import STREAM, drawn_condition
+from tests.program.drawn_apps import STREAM, drawn_condition, objects_too
 
 __all__ = ["CHAINED", "LOOKED", "MIXED", "SLIDING", "SORTED", "asked_of", "drawn_window_app"]
 
@@ -35,7 +35,8 @@ def drawn_window_app(random: Random) -> str:
     if listed and random.random() < 0.7:
         queries += [_join(random, name, n, windows[name]) for n, name in enumerate(listed)]
     random.shuffle(queries)
-    return "\n".join([*made, *queries])
+    text = "\n".join([*made, *queries])
+    return objects_too(text) if random.random() < 0.3 else text
 
 
 def asked_of(app: str) -> list[str]:
@@ -73,7 +74,7 @@ def _reader(random: Random, window: str, made: str, target: str) -> str:
     if not made.startswith(("unique", "session", "delay")) and "expired" not in made:
         totals += ["min(price)", "max(volume)", "distinctCount(kind)", "min(total)"]
     filter = "".join(f"[{drawn_condition(random)}]" for _ in range(random.choice((0, 0, 0, 1))))
-    items = random.sample(_ANY, random.randint(1, 3))
+    items = ["sym", "total", "ok"] if random.random() < 0.3 else random.sample(_ANY, random.randint(1, 3))
     items += [f"{one} as a{n}" for n, one in enumerate(random.sample(totals, random.choice((0, 1, 1, 3))))]
     items += random.choice(([], ["eventTimestamp() as t"], ["ifThenElse(ok, volume, 7) as v"]))
     names = [one.split(" as ")[-1] for one in items]
@@ -109,7 +110,8 @@ def _join(random: Random, window: str, number: int, made: str) -> str:
     behind = random.choice(("", "", " having v is null", " limit 2", " order by v", " output last every 3 events"))
     totals = random.choice(("", "", ", count() as c, sum(w.total) as z", ", min(s.volume) as m, max(w.price) as p"))
     group = random.choice(("", " group by s.kind")) if totals else ""
-    selected = f"select w.sym as a, s.kind as b, w.volume as v, s.total as t, w is null as n{totals}{group}{behind}"
+    selected = "select w.sym as a, s.kind as b, w.volume as v, s.total as t, w is null as n, w.ok as ok"
+    selected += f"{totals}{group}{behind}"
     query = f"from {sides[0]} {kind} {sides[1]} on {key}{more} {selected} insert {events}into OutJ{number};"
     if source == "S" and "S" in sides[0] + sides[1] and random.random() < 0.2 and "unidirectional" not in query:
         return f"partition with (sym of S) begin {query} end;"

@@ -67,6 +67,8 @@ def assigned(
     app: str, strategy: Strategy = Strategy.FIELD_GROUPING, producers: tuple[str, ...] = ("App-f-1",), reads: str = "A"
 ) -> Assignment:
     results = {"Out": "id string, a double, s long"} if "avg(" in app else {}
+    if "list:" in app:
+        results = dict.fromkeys(("Out", "Two"), "id string, o object")
     streams = "".join(f"define stream {n} ({results.get(n, 'id string, v int')}); " for n in (*reads, "Out", "Two"))
     key = "id" if strategy is Strategy.FIELD_GROUPING else None
     outputs = tuple(AssignedOutput(name, (Publishing(strategy, 2, f"App.{name}", 2, key),)) for name in ("Out", "Two"))
@@ -261,6 +263,11 @@ _MIXED = (
     "from M select id, cast(id, 'int') as v insert into Out; from M[v > 1] select id, v insert into Two; "
     "from !M select id, v insert into Two;",
 )
+#: Objects.
+_WITH_OBJECTS = (
+    "from A select id, list:create(id, v) as o insert into M; "
+    "from M#window.length(2) select id, o insert all events into Out;",
+)
 
 
 @contextmanager
@@ -273,7 +280,10 @@ def fewest(count: int) -> Iterator[None]:
 @settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(
-        [*((one, "A") for one in _ADDED_UP[:5]), *((one, "AB") for one in (*_ADDED_UP[5:], *_BOTH, *_MIXED))]
+        [
+            *((one, "A") for one in (*_ADDED_UP[:5], *_WITH_OBJECTS)),
+            *((one, "AB") for one in (*_ADDED_UP[5:], *_BOTH, *_MIXED)),
+        ]
     ),
     st.sampled_from([Strategy.ROUND_ROBIN, Strategy.FIELD_GROUPING]),
     _events,

@@ -57,7 +57,7 @@ class _Stream:
             self.add(timestamp, row)
 
     def add_columns(self, rows: Sequence[Row], times: Any) -> None:
-        """Add rows that are put out together, and their times: columns, unless operators have put out some."""
+        """Add rows that are put out together, and their times: columns, unless there are objects or operators' rows."""
         self._close()
         columns = []
         for place, (name, kind) in enumerate(self.schema):

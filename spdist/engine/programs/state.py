@@ -10,7 +10,7 @@ from spdist.operators.base import Timers
 from spdist.operators.windows.named_window import NamedWindow
 from spdist.program.parts import QueryText
 from spdist.program.read_shape import LoopWindow
-from spdist.program.running.forgetting import forget_texts
+from spdist.program.running.forgetting import forget_values
 from spdist.program.running.mixed import MixedRunning
 from spdist.program.running.running import Running
 from spdist.program.shape import Keyed, Shape
@@ -98,7 +98,7 @@ def store_state(running: Running, shape: Shape, elements: AppElements) -> None:
 def forget_unused(running: Running) -> None:
     """Let go what nobody uses any more, where there is much of it."""
     forget_keys(running)
-    forget_texts(running)
+    forget_values(running)
 
 
 # Tables and named windows, also alone: those who ask look into them.

@@ -13,7 +13,7 @@ from spdist.language.types import Type
 from spdist.operators.aggregations.buckets import BucketPlan
 from spdist.operators.aggregations.columns import Layout, layout_of
 from spdist.operators.selection.selector import is_aggregator
-from spdist.program.expressions import NotTyped, dtype_of
+from spdist.program.expressions import NotTyped
 from spdist.program.windows.shape import filters_of
 
 __all__ = [
@@ -143,6 +143,6 @@ def bucketed(checked: CheckedAggregation, number: int) -> Bucketed:
     made = Bucketed(number, checked, BucketPlan(checked, catalog(False)), filters)
     if made.plan.by is not None and made.plan.by >= len(made.types):
         raise NotTyped("a time that is written as text", definition.span)
-    for type in (*made.slot_types, *made.plan.group_types):
-        dtype_of(type, definition.span)
+    if Type.OBJECT in (*made.slot_types, *made.plan.group_types):
+        raise NotTyped("an object in an aggregation", definition.span)
     return made

@@ -10,7 +10,7 @@ from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Schema, Type
 from spdist.operators.expressions.lookup import conjuncts
-from spdist.program.expressions import NotTyped, dtype_of
+from spdist.program.expressions import NotTyped
 from spdist.program.functions import CLOCKS
 from spdist.program.read_shape import LoopWindow
 from spdist.program.search import Search, search_of
@@ -238,8 +238,6 @@ def _side(
         raise NotTyped(f"a join with '{source.stream_id}', which is no stream", side.input.span)
     if side.input.after and named is None:
         raise NotTyped("what is behind a window", side.input.span)
-    for type in source.schema.types:
-        dtype_of(type, side.input.span)
     outer = {"left outer": (True, False), "right outer": (False, True), "full outer": (True, True)}
     one_way = given.left.unidirectional or given.right.unidirectional
     other = (given.right, given.left)[position]

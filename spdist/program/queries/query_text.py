@@ -265,7 +265,7 @@ class QueryWriter:
             return None
         function = self._query.computes(call, scope or self._read.checked.scope, places)
         place, functions = function.arguments[0], self._whole.functions
-        if len(function.arguments) > 1 or self._block.types[place] is not Type.STRING:
+        if len(function.arguments) > 1 or self._block.types[place] is not Type.STRING or function.type is Type.OBJECT:
             given = self._whole, self._block, self._event, function, loses, self._guard
             own = computed_value(*given) if origins else None
             return own if loses else read(function.place)

@@ -8,6 +8,7 @@ from functools import partial
 
 from spdist.language import ast
 from spdist.language.checking.scope import Scope
+from spdist.language.types import Type
 from spdist.program.expressions import NotTyped, TypedWriter, Value, dtype_of
 from spdist.program.functions import may_fail
 from spdist.program.joins.shape import Joined
@@ -301,7 +302,8 @@ class ResultWriter:
         for place, type in enumerate(self._read.checked.output.types):
             if (owner, place) in self._whole.needed:
                 value = item(place)
-                if dtype_of(value.type) != dtype_of(type):
+                objects = (value.type is Type.OBJECT) != (type is Type.OBJECT)
+                if objects or dtype_of(value.type) != dtype_of(type):
                     raise NotTyped(f"a value of {value.type} as {type}", self._read.checked.query.span)
                 stores += [f"{owner}_{place}[s] = {value.text}", f"{owner}_{place}_n[s] = {value.null or 'False'}"]
         return stores

@@ -12,7 +12,7 @@ from typing import Any
 from spdist.language.types import Type
 from spdist.operators import timers
 from spdist.operators.selection.selector import is_aggregator
-from spdist.program.expressions import NUMBER
+from spdist.program.expressions import NUMBER, NotTyped
 from spdist.program.joins.demand_text import Demand
 from spdist.program.key_text import seeks
 from spdist.program.parts import Most, QueryText, asked, indent
@@ -202,6 +202,8 @@ class ContentWriter(SnapshotWriter):
         types = self._query.read.checked.output.types
         self._positions = shown_totals(self._query.read)
         self._told_apart_by = {place: type for place, type in enumerate(types) if place not in self._positions}
+        if Type.OBJECT in self._told_apart_by.values():
+            raise NotTyped("a snapshot that tells objects apart", self._query.read.checked.query.span)
         room = f"groups {self._prefix}" if self._grouped else self._query.instances
         self._totals = replace(self.buffers, owner=f"{self._prefix}_t", room=room, more=())
 

@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from spdist.language.types import Type
 from spdist.mapping.octets import bits
-from spdist.mapping.read_rows import ARROW
+from spdist.mapping.read_rows import ARROW, ReadRows
+from spdist.operators.base import Row
 from spdist.operators.core.junction import StreamPart
 
-__all__ = ["Ranks", "rows_of", "texts_of", "values_of"]
+__all__ = ["Ranks", "nulls_of", "rows_of", "texts_of", "together", "values_of"]
 
 #: Of types whose values are numbers, how Arrow has them.
 _KINDS: dict[Type, Any] = {
@@ -90,18 +91,34 @@ def _validity(nulls: Any) -> Any:
     return bits(nulls == 0) if numpy.count_nonzero(nulls) else None
 
 
+def nulls_of(column: Any) -> Any:
+    """Return which values of a column are null; 0 where none is."""
+    if isinstance(column, list):
+        return [value is None for value in column]
+    return column.is_null().to_numpy(zero_copy_only=False) if column.null_count else 0
+
+
+def together(columns: Sequence[Any]) -> Sequence[Row]:
+    """Return columns as rows, which are columns still where there are no objects."""
+    if any(isinstance(one, list) for one in columns):
+        return list(zip(*(one if isinstance(one, list) else one.to_pylist() for one in columns), strict=True))
+    return ReadRows(pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns))))), lambda: None)
+
+
 def rows_of(column: Any, rows: Any, kernels: Any) -> Any:
     """Return some rows of a column.
 
     Parameters
     ----------
-    column : pyarrow.Array
-        The values.
+    column : pyarrow.Array or list
+        The values; of objects a list.
     rows : numpy.ndarray
         Which ones, int64.
     kernels : module
         `spdist.program.machine.kernels`.
     """
+    if isinstance(column, list):
+        return [column[row] for row in rows.tolist()]
     arrow = column.type
     if not column.null_count and arrow.id in _NUMBERS:
         values = column.to_numpy(zero_copy_only=True).take(rows)

@@ -8,11 +8,9 @@ from typing import Any, Protocol
 import numpy
 
 from spdist.language.types import Type
-from spdist.mapping.read_rows import column_of
 from spdist.program.parts import Program
 from spdist.program.read_shape import Read
-from spdist.program.running.function_values import ProgramArrays, python_values
-from spdist.program.running.texts import numbers_of
+from spdist.program.running.function_values import ProgramArrays
 
 __all__ = ["Expanding"]
 
@@ -73,12 +71,10 @@ class Expanding:
             if place < expansion.width:
                 values, nulls = arrays[f"{own}_{place}"][source], arrays[f"{own}_{place}_n"][source]
             else:
-                column = column_of(added[place - expansion.width], type)
-                values = numbers_of(column, type, self._rooms.texts)
-                nulls = column.is_null().to_numpy(zero_copy_only=False)
+                values, nulls = self._rooms.values.taken(added[place - expansion.width], type, exactly=True)
             arrays[name][:total], arrays[f"{name}_n"][:total] = values, nulls
 
     def _given(self, name: str, count: int, type: Type) -> list[Any]:
         """Return the values of an attribute of a source."""
         arrays = self._rooms.arrays
-        return python_values(arrays[name][:count], arrays[f"{name}_n"][:count], type, self._rooms.texts)
+        return self._rooms.values.shown(arrays[name][:count], arrays[f"{name}_n"][:count], type)

@@ -1,6 +1,7 @@
-"""Texts that nobody knows any more: their numbers are given out anew, once there are many.
+"""Texts and objects that nobody knows any more: their numbers are given out anew, once there are many.
 
-A text keeps its number as long as the key of a partition or of a group has it, or an event in a window.
+A text keeps its number as long as the key of a partition or of a group has it, or an event in a window; so does an
+object, which is no key.
 """
 
 from __future__ import annotations
@@ -13,51 +14,60 @@ import numpy
 from spdist.language.types import Type
 from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched
+from spdist.program.running.objects import ObjectTable
 from spdist.program.running.running import Running
+from spdist.program.running.texts import TextTable
 from spdist.program.states.bucket import text_places
 from spdist.program.states.join import side_keys
 from spdist.program.states.table import row_nodes, used_tables
 from spdist.program.tables.text import indexes_of
 
-__all__ = ["forget_texts"]
+__all__ = ["forget_values"]
 
-#: So few texts are never worth to be looked through.
+#: So few texts, or objects, are never worth to be looked through.
 _FEW = 10_000
 
 
-def forget_texts(running: Running) -> bool:
-    """Forget the texts that are not used, where there are twice as many as were used last time; tells whether it did.
+def forget_values(running: Running) -> None:
+    """Forget the texts that are not used, where there are twice as many as were used last time; likewise objects.
 
     It costs as much as looking at all of the state, and is done when as many texts have come as there were.
     """
-    if len(running.texts) < max(_FEW, 2 * running.texts.kept):
-        return False
-    places = list(_places(running))
+    if _are_many(running.texts):
+        _renumber(running.texts, [*_keys(running), *_values(running, Type.STRING)])
+        for table in running.program.arrays.tables:
+            running.refill(table)
+        running.forget_computed()
+    if _are_many(running.values.objects):
+        _renumber(running.values.objects, list(_values(running, Type.OBJECT)))
+
+
+def _are_many(known: TextTable | ObjectTable) -> bool:
+    return len(known) >= max(_FEW, 2 * known.kept)
+
+
+def _renumber(known: TextTable | ObjectTable, places: list[tuple[Any, Any]]) -> None:
+    """Give what is used other numbers, given the arrays that have such numbers, and where."""
     used = [array[rows] for array, rows in places]
-    fresh = running.texts.keep(numpy.unique(numpy.concatenate(used)) if used else numpy.zeros(0, numpy.int64))
+    fresh = known.keep(numpy.unique(numpy.concatenate(used)) if used else numpy.zeros(0, numpy.int64))
     for array, rows in places:
         array[rows] = fresh[array[rows]]
-    for table in running.program.arrays.tables:
-        running.refill(table)
-    running.forget_computed()
-    return True
 
 
-def _places(running: Running) -> Iterator[tuple[Any, Any]]:
-    """Yield each array that has numbers of texts, and where in it."""
+def _keys(running: Running) -> Iterator[tuple[Any, Any]]:
+    """Yield each array of keys that has numbers of texts, and where in it."""
     arrays = running.arrays
     keyed = {query.keyed.number: query.keyed for query in running.program.queries if query.keyed is not None}
     for number, partition in keyed.items():
         if partition.text:
             yield arrays[f"p{number}_keys"], numpy.arange(int(arrays[f"p{number}_meta"][0]))
-    yield from _tables(running)
+    yield from _indexed_rows(running)
     for adds in filter(None, (one.adds for one in running.program.shape.adding)):
         yield from text_places(running, adds)
     for query in running.program.queries:
         types = query.read.types
         yield from _groups(running, query, types, query.name)
         yield from _groups(running, query, types, f"{query.name}_l")
-        yield from _limits(running, query)
         for aggregate in query.aggregates:
             if aggregate.form.pairs and aggregate.text:
                 slots = arrays[f"{aggregate.prefix}_d_slots"]
@@ -67,25 +77,34 @@ def _places(running: Running) -> Iterator[tuple[Any, Any]]:
         for side in (query, *query.sides):
             yield from side_keys(running, side)
         yield from _unique_keys(running, query)
+
+
+def _values(running: Running, type: Type) -> Iterator[tuple[Any, Any]]:
+    """Yield each array that has values of a type which are numbers of something, and where in it, but those of keys."""
+    arrays = running.arrays
+    for table in used_tables(running):
+        nodes = row_nodes(running, table)
+        places = (place for place, own in enumerate(table.schema.types) if own is type)
+        yield from ((arrays[f"{table.name}_{place}"], nodes) for place in places)
+    for query in running.program.queries:
+        yield from _limits(running, query, type)
     for query in running.program.parts:
         types = query.read.types
         kept = [(place, "w") for place in query.kept] + [(place, "p") for place in range(len(types))]
         for place, part in kept:
             name = f"{query.name}_{part}_{place}"
-            if name in arrays and query.type_at(place) is Type.STRING:
-                # Of nodes that are free, too: what they have is no number of a text that is given out.
+            if name in arrays and query.type_at(place) is type:
+                # Of nodes that are free, too: what they have is no number that is given out.
                 used = int(arrays[f"{query.name}_free"][1])
                 arrays[name][_free(running, query.name)] = 0
                 yield arrays[name], numpy.arange(used)
 
 
-def _tables(running: Running) -> Iterator[tuple[Any, Any]]:
-    """Yield the texts of rows in tables, and those by which rows are looked for."""
+def _indexed_rows(running: Running) -> Iterator[tuple[Any, Any]]:
+    """Yield the texts by which rows of tables are looked for."""
     arrays = running.arrays
     for table in used_tables(running):
         texts = {place for place, type in enumerate(table.schema.types) if type is Type.STRING}
-        nodes = row_nodes(running, table)
-        yield from ((arrays[f"{table.name}_{place}"], nodes) for place in sorted(texts))
         for index in indexes_of(table):
             slots = arrays[f"{index.name}_slots"]
             numbers = slots[slots >= 0] * index.width
@@ -94,12 +113,12 @@ def _tables(running: Running) -> Iterator[tuple[Any, Any]]:
                     yield arrays[f"{index.name}_keys"], numbers + word
 
 
-def _limits(running: Running, query: QueryText) -> Iterator[tuple[Any, Any]]:
+def _limits(running: Running, query: QueryText, type: Type) -> Iterator[tuple[Any, Any]]:
     """Yield what a rate limit holds back."""
     arrays, prefix = running.arrays, f"{query.name}_l"
-    for place, type in enumerate(query.read.checked.output.types):
+    for place, own in enumerate(query.read.checked.output.types):
         name = f"{prefix}_{place}"
-        if name in arrays and type is Type.STRING:
+        if name in arrays and own is type:
             arrays[name][_free(running, prefix)] = 0
             yield arrays[name], numpy.arange(int(arrays[f"{prefix}_free"][1]))
 

@@ -1,6 +1,7 @@
 """What functions give that are computed in front of the loop, in the arrays where it looks them up.
 
-Those of one text have a place for each text; others one for each event, and for each that a window holds.
+Those of one text have a place for each text; others one for each event, and for each that a window holds. Where an
+argument or the value is an object, nothing is known from one event to the next.
 """
 
 from __future__ import annotations
@@ -11,16 +12,14 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy
-import pyarrow as pa
 
 from spdist.language.types import Type
-from spdist.mapping.read_rows import ARROW, column_of
 from spdist.program.expressions import REAL, dtype_of
 from spdist.program.parts import Program
-from spdist.program.running.texts import TextTable, numbers_of
+from spdist.program.running.values import ProgramValues
 from spdist.program.text_functions import FAILED, KNOWN, MISTYPED, NULL, UNKNOWN, Computed, Guard, TextFunction, known
 
-__all__ = ["FunctionValues", "ProgramArrays", "TupleValues", "python_values"]
+__all__ = ["FunctionValues", "ProgramArrays", "TupleValues"]
 
 #: So many tuples of values are known at most, or as many as a batch has.
 _FEWEST, _MOST = 1 << 10, 1 << 16
@@ -32,15 +31,15 @@ class ProgramArrays(Protocol):
     """Who has the arrays (`spdist.program.running.rooms.Rooms`)."""
 
     arrays: dict[str, Any]
-    texts: TextTable
+    values: ProgramValues
 
     def make_room_for_texts(self) -> None:
         """Let there be a place for each text."""
         ...
 
 
-class TupleValues:
-    """The values of a function of several attributes, by the tuple of theirs.
+class EventValues:
+    """The values of a function of several attributes, computed for each event.
 
     Parameters
     ----------
@@ -48,8 +47,59 @@ class TupleValues:
         The function.
     types : Sequence of Type
         Of its arguments.
-    texts : TextTable
-        The texts by number.
+    program_values : ProgramValues
+        The texts and objects by number.
+    """
+
+    def __init__(self, function: Computed, types: Sequence[Type], program_values: ProgramValues) -> None:
+        self._function = function
+        self._types = types
+        self._program_values = program_values
+
+    def forget(self) -> None:
+        """Know nothing any more: texts, or objects, have other numbers."""
+
+    def of(self, values: Sequence[Any], nulls: Sequence[Any], wanted: Wanted | None = None) -> tuple[Any, Any]:
+        """Return what the function gives for each row of its arguments, and what is known of that: `KNOWN` and so on.
+
+        Parameters
+        ----------
+        values, nulls : Sequence of numpy.ndarray
+            Of each argument, as the program has them; 0 where they are null.
+        wanted : callable, optional
+            From the numbers of rows to which of them are looked at; of the others `UNKNOWN` may be known.
+        """
+        count = len(values[0])
+        found, states = numpy.zeros(count, dtype_of(self._function.type)), numpy.full(count, UNKNOWN, numpy.uint8)
+        rows = numpy.arange(count)
+        if wanted is not None:
+            rows = rows[wanted(rows)]
+        if len(rows):
+            given = zip(values, nulls, self._types, strict=True)
+            columns = [self._program_values.shown(one[rows], null[rows], type) for one, null, type in given]
+            found[rows], states[rows] = self.computed(columns)
+        return found, states
+
+    def computed(self, columns: Sequence[list[Any]]) -> tuple[Any, Any]:
+        """Compute the function for rows of arguments, at least one; see `of`."""
+        compute, type = self._function.compute, self._function.type
+        states: Any = KNOWN
+        try:
+            values, nulls = self._program_values.taken(list(map(compute, *columns)), type, exactly=True)
+        except Exception:  # one of them fails, or gives what is not of its type
+            told = [known(compute, type, row) for row in zip(*columns, strict=True)]
+            states = numpy.array([state for state, _ in told], numpy.uint8)
+            values, nulls = self._program_values.taken([value for _, value in told], type)
+        return values, numpy.where(nulls & (states == KNOWN), NULL, states)
+
+
+class TupleValues(EventValues):
+    """The values of a function of several attributes, by the tuple of theirs.
+
+    Parameters
+    ----------
+    function, types, program_values
+        As for `EventValues`.
     kernels : module
         `spdist.program.machine.kernels`.
 
@@ -59,10 +109,8 @@ class TupleValues:
     place for those of the next one, all are forgotten.
     """
 
-    def __init__(self, function: Computed, types: Sequence[Type], texts: TextTable, kernels: Any) -> None:
-        self._function = function
-        self._types = types
-        self._texts = texts
+    def __init__(self, function: Computed, types: Sequence[Type], program_values: ProgramValues, kernels: Any) -> None:
+        super().__init__(function, types, program_values)
         self._kernels = kernels
         self._width = len(types) + 1
         self._begin(_FEWEST)
@@ -84,15 +132,7 @@ class TupleValues:
         self._begin(_FEWEST)
 
     def of(self, values: Sequence[Any], nulls: Sequence[Any], wanted: Wanted | None = None) -> tuple[Any, Any]:
-        """Return what the function gives for each row of its arguments, and what is known of that: `KNOWN` and so on.
-
-        Parameters
-        ----------
-        values, nulls : Sequence of numpy.ndarray
-            Of each argument, as the program has them; 0 where they are null.
-        wanted : callable, optional
-            From the numbers of rows to which of them are looked at; of the others `UNKNOWN` may be known.
-        """
+        """See `EventValues.of`."""
         count = len(values[0])
         if int(self._meta[0]) + count > self._places:
             self._begin(max(count, min(2 * self._places, _MOST)))
@@ -118,34 +158,21 @@ class TupleValues:
             return
         words = self._keys.reshape(-1, self._width)[numbers]
         columns = [self._column(words, place, type) for place, type in enumerate(self._types)]
-        compute, type = self._function.compute, self._function.type
-        states: Any = KNOWN
-        try:
-            column = column_of(list(map(compute, *columns)), type)
-        except Exception:  # one of them fails, or gives what is not of its type
-            told = [known(compute, type, row) for row in zip(*columns, strict=True)]
-            states = numpy.array([state for state, _ in told], numpy.uint8)
-            column = pa.array([value for _, value in told], ARROW[type])
-        nulls = column.is_null().to_numpy(zero_copy_only=False)
-        self._known[numbers] = numpy.where(nulls & (states == KNOWN), NULL, states)
-        self._values[numbers] = numbers_of(column, type, self._texts)
+        self._values[numbers], self._known[numbers] = self.computed(columns)
 
     def _column(self, words: Any, place: int, type: Type) -> list[Any]:
         """Return the values of an argument."""
         values = numpy.ascontiguousarray(words[:, place])
         values = values.view(numpy.float64) if dtype_of(type) == REAL else values
-        return python_values(values, words[:, -1] >> place & 1, type, self._texts)
+        return self._program_values.shown(values, words[:, -1] >> place & 1, type)
 
 
-def python_values(values: Any, nulls: Any, type: Type, texts: TextTable) -> list[Any]:
-    """Return values of a program as Python has them; None where `nulls` is not 0."""
-    if type is Type.STRING:
-        found: list[Any] = texts.texts(values, nulls).to_pylist()
-        return found
-    made: list[Any] = (values != 0 if type is Type.BOOL else values).tolist()
-    for row in numpy.flatnonzero(nulls).tolist():
-        made[row] = None
-    return made
+def _values(function: Computed, types: Sequence[Type], program_values: ProgramValues, kernels: Any) -> EventValues:
+    """Return what computes a function of several attributes."""
+    if Type.OBJECT in (function.type, *types):
+        # Whoever gets an object may look into it later, so each event has its own.
+        return EventValues(function, types, program_values)
+    return TupleValues(function, types, program_values, kernels)
 
 
 class FunctionValues:
@@ -173,12 +200,12 @@ class FunctionValues:
             for origin in function.origins:
                 self._of_texts.setdefault(origin, []).append(function)
         self._of_events = {
-            one.name: TupleValues(one.function, one.types, rooms.texts, kernels) for one in program.computed
+            one.name: _values(one.function, one.types, rooms.values, kernels) for one in program.computed
         }
         self._types = [program.shape.schemas[stream].types for stream in program.inputs]
         self._of_held = {
-            (query.name, one.place): TupleValues(
-                one, [query.read.types[place] for place in one.arguments], rooms.texts, kernels
+            (query.name, one.place): _values(
+                one, [query.read.types[place] for place in one.arguments], rooms.values, kernels
             )
             for query in program.queries
             for one in query.computed.values()
@@ -214,12 +241,12 @@ class FunctionValues:
             given = []
             for place in guard.arguments:
                 values, nulls = arrays[f"i{number}_{place}"][rows], arrays[f"i{number}_{place}_n"][rows]
-                given.append(python_values(values, nulls, types[place], self._rooms.texts))
+                given.append(self._rooms.values.shown(values, nulls, types[place]))
             found |= numpy.fromiter(map(guard.holds, *given), bool, len(rows))
         return found
 
     def _written(
-        self, function: TupleValues, given: Sequence[str], name: str, count: int, wanted: Wanted | None = None
+        self, function: EventValues, given: Sequence[str], name: str, count: int, wanted: Wanted | None = None
     ) -> Any:
         """Compute a function for so many events, or nodes; returns what is known of each."""
         arrays = self._rooms.arrays
@@ -234,11 +261,11 @@ class FunctionValues:
         self._rooms.make_room_for_texts()
         states = self._rooms.arrays[f"{function.name}_s"]
         values = self._rooms.arrays[f"{function.name}_v"]
-        texts = self._rooms.texts
+        texts = self._rooms.values.texts
         for place in numpy.unique(places[states[places] == UNKNOWN]).tolist():
             states[place], value = function.known(texts.text(place - 1) if place else None)
             if states[place] == KNOWN:
-                values[place] = texts.number(value) if function.type is Type.STRING else value
+                values[place] = self._rooms.values.number(value, function.type)
 
     def forget(self) -> None:
         """Forget what functions give: texts have other numbers. What windows hold has got them."""

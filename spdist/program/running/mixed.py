@@ -19,7 +19,7 @@ from spdist.operators.base import Arrival, Row
 from spdist.operators.core.junction import NO_TIMER, Receive, ReceiveChunk, StreamPart
 from spdist.program.arrays import ASKS
 from spdist.program.called import Called, Site
-from spdist.program.expressions import fits
+from spdist.program.expressions import is_typed
 from spdist.program.machine.compiler import Compiled
 from spdist.program.machine.shared import (
     CAUSE,
@@ -163,7 +163,7 @@ class MixedRunning(Running):
         self._inputs = (*program.shape.sources, *program.shape.returned)
         # An event must be seen to be of its types before the loop sees it: in it, nothing can be given back.
         self._checked = {s: [n for n, type in enumerate(types) if type in PYTHON] for s, types in self._types.items()}
-        self._wanted = {stream: set(self._checked[stream]) for stream in program.inputs}
+        self._wanted = {stream: set(places) for stream, places in self._checked.items()}
         #: The open buckets of aggregations whose events the loop adds.
         self.added: dict[Called, LoopBuckets] = {}
         self._rows_given: dict[str, _Given] = {}
@@ -277,7 +277,7 @@ class MixedRunning(Running):
         for _, row in arrivals:
             for place in self._checked[stream]:
                 value, type = row[place], types[place]
-                if value is not None and (value.__class__ is not PYTHON[type] or not fits(value, type)):
+                if value is not None and not is_typed(value, type):
                     return False
         return True
 
@@ -356,10 +356,7 @@ class MixedRunning(Running):
     def _value(self, values: Any, nulls: Any, type: Type, place: int) -> Any:
         if nulls.item(place):
             return None
-        value = values.item(place)
-        if type is Type.STRING:
-            return self.texts.text(value)
-        return bool(value) if type is Type.BOOL else value
+        return self.values.single(values.item(place), type)
 
     def _wake(self) -> bool:
         shared = self._shared

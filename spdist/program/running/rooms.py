@@ -13,16 +13,14 @@ from typing import Any
 
 import numpy
 
-from spdist.language.types import Type
 from spdist.program.aggregations.bucket_shape import ENDED
 from spdist.program.arrays import TEXTS, Array, filled
 from spdist.program.machine.compiler import Compiled
 from spdist.program.parts import EACH, Most, Program, asked
-from spdist.program.running.columns import values_of
 from spdist.program.running.expanding import Expanding
 from spdist.program.running.function_values import FunctionValues
 from spdist.program.running.reserve import Reserve
-from spdist.program.running.texts import TextTable, numbers_of
+from spdist.program.running.values import ProgramValues
 
 __all__ = ["Rooms"]
 
@@ -114,9 +112,9 @@ class Rooms:
 
     State
     -----
-    `arrays`: what the text declares, by name; `texts`: those that they have by number; and for each function of a text
-    two arrays with a place for each text, and for null: what is computed in front of a call is all that its loop looks
-    up, since only attributes of sources are asked for.
+    `arrays`: what the text declares, by name; `values`: the texts and objects that they have by number; and for each
+    function of a text two arrays with a place for each text, and for null: what is computed in front of a call is all
+    that its loop looks up, since only attributes of sources are asked for.
     """
 
     def __init__(self, program: Program, compiled: Compiled, steady: bool = False) -> None:
@@ -150,7 +148,8 @@ class Rooms:
         self._fits = self._left = min((_LEAST // each for each in self._passing.values()), default=2**63)
         #: What tells how many places of a room are used, as far as somebody has asked.
         self._marks: dict[str, _Mark | None] = {}
-        self.texts = TextTable(compiled.kernels, program.texts)
+        self.values = ProgramValues(compiled.kernels, program.texts)
+        self.texts = self.values.texts
         #: Why events could not be taken.
         self.refused = ""
         computes = program.text_functions or program.computed
@@ -306,16 +305,6 @@ class Rooms:
             fresh = whole[: len(fresh)]
         arrays[f"{name}_slots"] = fresh
         self._parameters = self._given()
-
-    # Values in columns, and texts as numbers.
-
-    def numbers(self, column: Any, type: Type, into: Any = None) -> Any:
-        """Return the values of an Arrow column as a program has them; those of texts in `into`, if that is given."""
-        return numbers_of(column, type, self.texts, into)
-
-    def column(self, values: Any, nulls: Any, type: Type) -> Any:
-        """Return values of a program as an Arrow column of its own: the loop writes over them."""
-        return self.texts.texts(values, nulls) if type is Type.STRING else values_of(values, nulls, type)
 
     # Functions that are computed before the loop.
 

@@ -10,7 +10,6 @@ from operator import itemgetter
 from typing import Any
 
 import numpy
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from spdist.language.types import Type
@@ -20,7 +19,7 @@ from spdist.operators.core.junction import NO_TIMER, StreamPart
 from spdist.program.arrays import ASKS, FAILURES
 from spdist.program.machine.compiler import Compiled
 from spdist.program.parts import Program
-from spdist.program.running.columns import Ranks, rows_of
+from spdist.program.running.columns import Ranks, nulls_of, rows_of, together
 from spdist.program.running.lines import write_lines
 from spdist.program.running.orders import answer
 from spdist.program.running.rooms import Rooms
@@ -107,13 +106,15 @@ class Running(Rooms):
             stream: list(zip(origins, program.shape.schemas[stream].types, strict=True))
             for stream, origins in program.outputs.items()
         }
-        self._names = {stream: list(map(str, range(len(shown)))) for stream, shown in self._shown.items()}
         self._ranks = Ranks(program.shape.sources)
         self._wanted = {
             s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs
         }
         self._known, self._timed = program.known, program.times
         self._types = {s: tuple(program.shape.schemas[s].types) for s in program.inputs}
+        #: The attributes of sources that are objects: they come, and are put out, in rows.
+        self._objects = {s: [p for p in self._wanted[s] if types[p] is Type.OBJECT] for s, types in self._types.items()}
+        self._wanted = {stream: wanted.difference(self._objects[stream]) for stream, wanted in self._wanted.items()}
         self._places = {name: place for place, name in enumerate(self.arrays)}
         #: The sources whose arrays Python reads in front of the loop.
         self._copied = {one.stream for one in program.computed} | {one.stream for one in program.expanded}
@@ -147,6 +148,7 @@ class Running(Rooms):
             if read is None:
                 return None
             given = columns[stream] = {place: read.column(place) for place in self._wanted[stream]}
+            given |= {place: [row[place] for row in part.rows] for place in self._objects[stream]}
             if any(given[place].null_count for place in self._known.get(stream, ())):
                 return None
             if any(_is_far(given[place]) for place in self._timed.get(stream, ())):
@@ -248,7 +250,7 @@ class Running(Rooms):
             arrays[f"i{number}_ts"][place] = timestamp
         for attribute in self.program.inputs[stream]:
             type, name = types[attribute], f"i{number}_{attribute}"
-            values, nulls, kind = arrays[name], arrays[f"{name}_n"], PYTHON[type]
+            values, nulls, kind = arrays[name], arrays[f"{name}_n"], PYTHON.get(type)
             known = attribute in self._known.get(stream, ())
             for place, (_, row) in enumerate(arrivals):
                 value: Any = row[attribute]
@@ -257,13 +259,13 @@ class Running(Rooms):
                     return False
                 if value is None:
                     values[place] = 0
-                elif value.__class__ is not kind:
+                elif value.__class__ is not kind and kind is not None:
                     return False
                 elif attribute in timed and not -FAR < row[attribute] < FAR:
                     self.refused = TOO_FAR
                     return False
                 else:
-                    values[place] = self.texts.number(str(value)) if type is Type.STRING else value
+                    values[place] = self.values.number(value, type)
         return True
 
     def _row(self, output: int, stream: str, place: int, arrivals: Sequence[Arrival]) -> Row:
@@ -278,10 +280,7 @@ class Running(Rooms):
             elif arrays[f"{name}_n"][place]:
                 values.append(None)
             else:
-                value = arrays[name][place].item()
-                values.append(
-                    self.texts.text(value) if type is Type.STRING else bool(value) if type is Type.BOOL else value
-                )
+                values.append(self.values.single(arrays[name][place].item(), type))
         return tuple(values)
 
     def _run(
@@ -345,14 +344,13 @@ class Running(Rooms):
         for place in self.program.inputs[stream]:
             column, name = columns[place], f"i{number}_{place}"
             values = arrays[name][:count]
-            given = self.numbers(column, types[place], values)
+            given = self.values.numbers(column, types[place], values)
             if given is not values:
                 if given.dtype == values.dtype and given.flags.aligned:
                     lent[name] = given
                 else:
                     values[:] = given
-            nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else 0
-            arrays[f"{name}_n"][:count] = nulls
+            arrays[f"{name}_n"][:count] = nulls_of(column)
         if stream not in self._copied:
             return lent
         for name, given in lent.items():
@@ -373,13 +371,12 @@ class Running(Rooms):
                 made.append(column if whole else rows_of(column, source, self.compiled.kernels))
             else:
                 name = f"{owner}_{place}"
-                made.append(self.column(arrays[name][:count], arrays[f"{name}_n"][:count], type))
-        batch = pa.RecordBatch.from_arrays(made, self._names[stream])
+                made.append(self.values.column(arrays[name][:count], arrays[f"{name}_n"][:count], type))
         causes = (source if stream in self.program.single else arrays[f"{owner}_cause"][:chunks]).copy()
         firsts = arrays[f"{owner}_number"][:chunks].copy()
         times = arrays[f"{owner}_at"][:chunks].copy() if f"{owner}_at" in arrays else None
         stamps = None if self._keeps_timestamps else arrays[f"{owner}_ts"][:count].copy()
-        return PutOut(ReadRows(batch, lambda: None), bounds, causes, firsts, stamps, times)
+        return PutOut(together(made), bounds, causes, firsts, stamps, times)
 
 
 def _is_far(times: Any) -> bool:

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy
-import pyarrow as pa
 
 from spdist.java.numbers import text_of
 from spdist.language.types import Type
-from spdist.mapping.read_rows import ARROW
 from spdist.operators.aggregations.aggregation import Aggregation
 from spdist.operators.aggregations.buckets import Groups
 from spdist.operators.aggregations.columns import GroupColumns, Slot, plain
@@ -130,10 +128,9 @@ class LoopBuckets:
             if slot.kind == "set":
                 self._fill_pairs(self._adds.sets[n], values, type)
                 continue
-            column = pa.array(values, ARROW[type])
-            self._array(f"s{n}")[:count] = running.numbers(column, type)
+            self._array(f"s{n}")[:count], nulls = running.values.taken(values, type)
             if slot.kind != "count":
-                self._array(f"s{n}_n")[:count] = column.is_null().to_numpy(zero_copy_only=False)
+                self._array(f"s{n}_n")[:count] = nulls
 
     def _words(self, starts: Sequence[int], keys: Sequence[Any]) -> Any:
         types = self._adds.plan.group_types
@@ -343,9 +340,9 @@ class LoopBuckets:
 
 def _values(running: Running, values: Iterable[Any], type: Type) -> tuple[Any, Any]:
     """Return values as words, and which are null."""
-    column = pa.array(list(values), ARROW[type])
-    nulls = column.is_null().to_numpy(zero_copy_only=False).astype(numpy.int64)
-    return words_of(running.numbers(column, type), nulls, type), nulls
+    found, missing = running.values.taken(list(values), type)
+    nulls = missing.astype(numpy.int64)
+    return words_of(found, nulls, type), nulls
 
 
 def _keys_of(running: Running, adds: Bucketed, words: Any) -> list[Any]:

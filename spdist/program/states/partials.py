@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy
-import pyarrow as pa
 
-from spdist.mapping.read_rows import ARROW
 from spdist.operators.patterns.absence import ABSENT
 from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched
@@ -69,9 +67,8 @@ def load_nodes(running: Running, query: QueryText, pattern: Matched, found: Sequ
         if name in arrays:
             element, index, attribute = pattern.named(place)
             events = [one.event(pattern.steps[element].slot, index) for one in found]
-            column = pa.array([None if event is None else event[1][attribute] for event in events], ARROW[type])
-            arrays[name][:total] = running.numbers(column, type)
-            arrays[f"{name}_n"][:total] = column.is_null().to_numpy(zero_copy_only=False)
+            values = [None if event is None else event[1][attribute] for event in events]
+            arrays[name][:total], arrays[f"{name}_n"][:total] = running.values.taken(values, type)
 
 
 def stored_rows(
@@ -138,7 +135,7 @@ def _events(running: Running, query: QueryText, pattern: Matched, element: int, 
         name = f"{prefix}_p_{place}"
         known = name in arrays
         columns.append(
-            running.column(arrays[name][nodes], arrays[f"{name}_n"][nodes], pattern.types[place]).to_pylist()
+            running.values.shown(arrays[name][nodes], arrays[f"{name}_n"][nodes], pattern.types[place])
             if known
             else [None] * len(nodes)
         )

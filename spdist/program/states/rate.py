@@ -7,9 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy
-import pyarrow as pa
 
-from spdist.mapping.read_rows import ARROW
 from spdist.operators.base import CURRENT, EXPIRED
 from spdist.operators.selection.rates import Result
 from spdist.program.parts import QueryText, ticks
@@ -155,9 +153,8 @@ def _load_held(running: Running, query: QueryText, held: Sequence[tuple[int, Sna
         arrays[f"{prefix}_kind"][:total] = [result[0] for result in results]
     for place, type in enumerate(types):
         if f"{prefix}_{place}" in arrays:
-            column = pa.array([result[2][place] for result in results], ARROW[type])
-            arrays[f"{prefix}_{place}"][:total] = running.numbers(column, type)
-            arrays[f"{prefix}_{place}_n"][:total] = column.is_null().to_numpy(zero_copy_only=False)
+            values, nulls = running.values.taken([result[2][place] for result in results], type)
+            arrays[f"{prefix}_{place}"][:total], arrays[f"{prefix}_{place}_n"][:total] = values, nulls
     begin = 0
     for number, own in held:
         end = begin + len(own.results)
@@ -184,7 +181,7 @@ def _stored_held(running: Running, query: QueryText, count: int) -> list[list[tu
         name = f"{prefix}_{place}"
         values = [None] * len(order)
         if name in arrays:
-            values = running.column(arrays[name][order], arrays[f"{name}_n"][order], type).to_pylist()
+            values = running.values.shown(arrays[name][order], arrays[f"{name}_n"][order], type)
         columns.append(values)
     kinds = [EXPIRED if query.read.events == "expired" else CURRENT] * len(order)
     if f"{prefix}_kind" in arrays:

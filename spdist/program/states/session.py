@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy
-import pyarrow as pa
 
 from spdist.java.objects import bucket_of, concurrent_capacity
 from spdist.language.types import Type
@@ -33,9 +32,8 @@ def session_lists(
     if window.key is not None and owners:
         table = f"{query.name}_s"
         running.reserve(f"groups {table}", len(owners))
-        keys = pa.array([key for _, sessions in states for key in sessions], pa.string())
-        nulls = keys.is_null().to_numpy(zero_copy_only=False).astype(numpy.int64)
-        words = [numpy.asarray(running.numbers(keys, Type.STRING)).astype(numpy.int64), nulls]
+        keys, nulls = running.values.taken([key for _, sessions in states for key in sessions], Type.STRING)
+        words = [keys, nulls.astype(numpy.int64)]
         if query.keyed is not None:
             words.insert(0, numpy.array(owners, numpy.int64))
         numbers = key_numbers(running, f"{table}_k", numpy.stack(words, axis=1)).tolist()

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
-import pyarrow as pa
 
-from spdist.mapping.read_rows import ARROW
 from spdist.operators.selection.rates import Result
 from spdist.program.parts import QueryText
 from spdist.program.queries.snapshot_text import ContentWriter, GroupsWriter, shown_totals, snapshot_writer
@@ -74,9 +72,8 @@ def load_snapshot(running: Running, query: QueryText, held: SnapshotResults, gro
         numpy.add.at(arrays[f"{prefix}_members"], groups, 1)
     for column, place in enumerate(shown_totals(query.read) if held.totals else ()):
         if f"{prefix}_t_{place}" in arrays:
-            found = pa.array([held.totals[key][column] for key in held.keys], ARROW[types[place]])
-            arrays[f"{prefix}_t_{place}"][groups] = running.numbers(found, types[place])
-            arrays[f"{prefix}_t_{place}_n"][groups] = found.is_null().to_numpy(zero_copy_only=False)
+            found, nulls = running.values.taken([held.totals[key][column] for key in held.keys], types[place])
+            arrays[f"{prefix}_t_{place}"][groups], arrays[f"{prefix}_t_{place}_n"][groups] = found, nulls
 
 
 def _stored_totals(running: Running | None, query: QueryText, groups: Sequence[int]) -> list[tuple[Any, ...]]:
@@ -86,6 +83,6 @@ def _stored_totals(running: Running | None, query: QueryText, groups: Sequence[i
         name, values = f"{query.name}_l_t_{place}", [None] * len(groups)
         if running is not None and name in running.arrays:
             found, nulls = (running.arrays[one][groups] for one in (name, f"{name}_n"))
-            values = running.column(found, nulls, types[place]).to_pylist()
+            values = running.values.shown(found, nulls, types[place])
         columns.append(values)
     return list(zip(*columns, strict=True)) if columns else [()] * len(groups)

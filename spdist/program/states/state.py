@@ -13,11 +13,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy
-import pyarrow as pa
 
 from spdist.functions.aggregators import distinct_key, distinct_real
 from spdist.language.types import Type
-from spdist.mapping.read_rows import ARROW
 from spdist.program.joins.shape import Joined
 from spdist.program.joins.side_text import NamedText
 from spdist.program.parts import Aggregate, QueryText
@@ -220,9 +218,10 @@ def _load_pairs(
         return
     running.reserve(f"pairs {query.name}", len(counts))
     type = aggregate.distinct
-    column = pa.array(map(distinct_real, counts) if type is Type.DOUBLE else list(counts), ARROW[type])
-    nulls = column.is_null().to_numpy(zero_copy_only=False).astype(numpy.int64)
-    words = words_of(running.numbers(column, type), nulls, type)
+    values = list(map(distinct_real, counts) if type is Type.DOUBLE else counts)
+    numbers, missing = running.values.taken(values, type)
+    nulls = missing.astype(numpy.int64)
+    words = words_of(numbers, nulls, type)
     found = key_numbers(
         running, f"{aggregate.prefix}_d", numpy.stack([numpy.full(len(words), group), words, nulls], axis=1)
     )
@@ -241,7 +240,7 @@ def _pairs(running: Running, aggregate: Aggregate) -> dict[int, dict[Any, int]]:
     numbers = numpy.sort(slots[slots >= 0])
     words = running.arrays[f"{name}_keys"].reshape(-1, 3)[numbers]
     type, keys = aggregate.distinct, words[:, 1]
-    values = running.column(real_values(keys) if type is Type.DOUBLE else keys, words[:, 2], type).to_pylist()
+    values = running.values.shown(real_values(keys) if type is Type.DOUBLE else keys, words[:, 2], type)
     if type is Type.DOUBLE:
         values = list(map(distinct_key, values))
     counts = running.arrays[f"{name}_count"][numbers].tolist()

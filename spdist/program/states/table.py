@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
-import pyarrow as pa
 
 from spdist.language.types import Type
-from spdist.mapping.read_rows import ARROW, PYTHON
 from spdist.operators.base import Row
-from spdist.program.expressions import fits
+from spdist.program.expressions import is_typed
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, words_of
 from spdist.program.tables.shape import LoopTable
@@ -33,12 +31,11 @@ def load_table(running: Running, table: LoopTable, state: Any) -> None:
     arrays, name = running.arrays, table.name
     _, refused, numbered, *most = state
     rows = [row for _, row in numbered]
-    columns = [_column(rows, place, type) for place, type in enumerate(table.schema.types)]
+    columns = [_values(rows, place, type) for place, type in enumerate(table.schema.types)]
     count = len(rows)
     running.reserve(f"rows {name}", count)
-    for place, (column, type) in enumerate(zip(columns, table.schema.types, strict=True)):
-        arrays[f"{name}_{place}"][:count] = running.numbers(column, type)
-        arrays[f"{name}_{place}_n"][:count] = column.is_null().to_numpy(zero_copy_only=False)
+    for place, (values, type) in enumerate(zip(columns, table.schema.types, strict=True)):
+        arrays[f"{name}_{place}"][:count], arrays[f"{name}_{place}_n"][:count] = running.values.taken(values, type)
     nodes = numpy.arange(count)
     arrays[f"{name}_number"][:count] = nodes
     arrays[f"{name}_before"][:count], arrays[f"{name}_after"][:count] = nodes - 1, nodes + 1
@@ -52,11 +49,11 @@ def load_table(running: Running, table: LoopTable, state: Any) -> None:
         _load_index(running, table, index, count)
 
 
-def _column(rows: list[Row], place: int, type: Type) -> Any:
-    values, kind = [row[place] for row in rows], PYTHON[type]
-    if any(value is not None and (value.__class__ is not kind or not fits(value, type)) for value in values):
+def _values(rows: list[Row], place: int, type: Type) -> list[Any]:
+    values = [row[place] for row in rows]
+    if not all(value is None or is_typed(value, type) for value in values):
         raise TypeError("a value of a table is not of its type")
-    return pa.array(values, ARROW[type])
+    return values
 
 
 def _load_index(running: Running, table: LoopTable, index: TableIndex, count: int) -> None:
@@ -110,7 +107,7 @@ def stored_table(running: Running, table: LoopTable) -> Any:
     columns = []
     for place, type in enumerate(table.schema.types):
         nulls = arrays[f"{name}_{place}_n"][nodes]
-        columns.append(running.column(arrays[f"{name}_{place}"][nodes], nulls, type).to_pylist())
+        columns.append(running.values.shown(arrays[f"{name}_{place}"][nodes], nulls, type))
     rows = list(enumerate(zip(*columns, strict=True)))
     return [len(rows), int(info[REFUSED]), rows, int(info[MOST])]
 

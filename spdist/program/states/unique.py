@@ -8,12 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy
-import pyarrow as pa
 
 from spdist.java.numbers import text_of
 from spdist.java.objects import HashMap, box_float, bucket_of
 from spdist.language.types import Type
-from spdist.mapping.read_rows import ARROW
 from spdist.operators.base import Arrival
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
@@ -221,9 +219,8 @@ def _load_keys(
     running.reserve(f"groups {table}", len(keys))
     type = Type.DOUBLE if unique.type in _REALS else unique.type
     values = [_value(key, type) for key in keys] if unique.as_text and type is not Type.STRING else list(keys)
-    column = pa.array(values, ARROW[type])
-    nulls = column.is_null().to_numpy(zero_copy_only=False)
-    words = [words_of(running.numbers(column, type), nulls, type), nulls.astype(numpy.int64)]
+    found, nulls = running.values.taken(values, type)
+    words = [words_of(found, nulls, type), nulls.astype(numpy.int64)]
     if query.keyed is not None:
         words.insert(0, numpy.asarray(instances, numpy.int64))
     return key_numbers(running, f"{table}_k", numpy.stack(words, axis=1))
@@ -300,7 +297,7 @@ def _known_keys(running: Running, query: QueryText, unique: Unique) -> tuple[Any
     words = running.arrays[f"{table}_keys"].reshape(-1, running.program.arrays.tables[table].width)[numbers]
     type = Type.DOUBLE if unique.type in _REALS else unique.type
     own = words[:, -2]
-    keys = running.column(real_values(own) if type is Type.DOUBLE else own, words[:, -1], type).to_pylist()
+    keys = running.values.shown(real_values(own) if type is Type.DOUBLE else own, words[:, -1], type)
     if unique.as_text:
         keys = list(map(text_of, keys))
     elif unique.type is Type.FLOAT:

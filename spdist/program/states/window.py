@@ -13,12 +13,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy
-import pyarrow as pa
 
 from spdist.extension import catalog
 from spdist.java.numbers import text_of
 from spdist.language.types import Type
-from spdist.mapping.read_rows import ARROW
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.core.handlers import FilterPlan, Flow
 from spdist.operators.windows.sort import PLACES
@@ -346,8 +344,7 @@ def _fill(
     arrays[f"{prefix}_ts"][first:last] = [timestamp for timestamp, _ in events]
     columns: dict[int, tuple[Any, Any]] = {}
     for place in query.kept_attributes:
-        column = pa.array([row[place] for row in rows], ARROW[types[place]])
-        values, nulls = running.numbers(column, types[place]), column.is_null().to_numpy(zero_copy_only=False)
+        values, nulls = running.values.taken([row[place] for row in rows], types[place])
         if place in query.known and nulls.any():
             raise ValueError("an aggregator fails on a null")
         columns[place] = values, nulls
@@ -439,7 +436,7 @@ def _events(running: Running, query: QueryText, order: Any) -> list[Arrival]:
         stored = f"{prefix}_w_{place}"
         if stored in arrays:
             values, nulls = arrays[stored][order], arrays[f"{stored}_n"][order]
-            columns[place] = running.column(values, nulls, types[place]).to_pylist()
+            columns[place] = running.values.shown(values, nulls, types[place])
     return list(zip(arrays[f"{prefix}_ts"][order].tolist(), zip(*columns, strict=True), strict=True))
 
 
@@ -450,9 +447,8 @@ def group_words(running: Running, query: QueryText, number: int, keys: list[Any]
     bits = numpy.zeros(len(keys), numpy.int64)
     for bit, (place, values) in enumerate(zip(query.grouped, parts, strict=True)):
         type = query.read.types[place]
-        column = pa.array(map(real_key, values) if type in _REALS else values, ARROW[type])
-        nulls = column.is_null().to_numpy(zero_copy_only=False)
-        words.append(words_of(running.numbers(column, type), nulls, type))
+        found, nulls = running.values.taken(list(map(real_key, values)) if type in _REALS else values, type)
+        words.append(words_of(found, nulls, type))
         if type is not Type.STRING:
             bits += nulls.astype(numpy.int64) << bit
     return numpy.stack([*words, bits], axis=1)
@@ -471,8 +467,8 @@ def group_keys(running: Running, query: QueryText, table: str) -> tuple[Any, lis
         type, values = query.read.types[place], words[:, first + bit]
         nulls = (bits >> bit) & 1
         if type in _REALS:
-            parts.append(list(map(text_of, running.column(real_values(values), nulls, type).to_pylist())))
+            parts.append(list(map(text_of, running.values.shown(real_values(values), nulls, type))))
         else:
-            parts.append(running.column(values, nulls, type).to_pylist())
+            parts.append(running.values.shown(values, nulls, type))
     keys = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
     return numbers, words[:, 0].tolist() if first else [0] * len(keys), keys

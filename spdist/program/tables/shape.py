@@ -8,10 +8,9 @@ from spdist.language import ast
 from spdist.language.checking.changes import change_scope
 from spdist.language.checking.checked import CheckedApp, CheckedQuery
 from spdist.language.checking.scope import Scope, Source
-from spdist.language.types import Schema
+from spdist.language.types import Schema, Type
 from spdist.operators.expressions.pushdown import names_store
 from spdist.operators.tables.table import keyed_attributes
-from spdist.program.expressions import NotTyped, dtype_of
 from spdist.program.search import Search, search_of
 
 __all__ = [
@@ -29,7 +28,7 @@ _TABLE = 1
 
 @dataclass(frozen=True, slots=True)
 class LoopTable:
-    """A table in memory whose attributes are numbers, bools and texts.
+    """A table in memory.
 
     Parameters
     ----------
@@ -113,11 +112,8 @@ def _without_form(definition: ast.TableDefinition, table: LoopTable) -> str:
     """Return why a table has no typed form; nothing where it has one."""
     if ast.find_annotations(definition.annotations, "Store"):
         return f"the table '{table.id}', which is kept elsewhere"
-    try:
-        for type in table.schema.types:
-            dtype_of(type)
-    except NotTyped as found:
-        return f"the table '{table.id}' with {found.reason}"
+    if any(table.schema.types[place] is Type.OBJECT for place in table.key):
+        return f"the table '{table.id}', whose primary key has an object"
     return ""
 
 

@@ -6,7 +6,7 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp, CheckedQuery
 from spdist.language.checking.expressions import written_out
 from spdist.language.checking.scope import Scope, Source
-from spdist.program.expressions import NotTyped, dtype_of
+from spdist.program.expressions import NotTyped
 from spdist.program.read_shape import WINDOWS, LoopWindow
 from spdist.program.search import search_of
 from spdist.program.windows.shape import is_queue, window_of
@@ -30,8 +30,6 @@ def windows_of(checked: CheckedApp, named: set[str]) -> tuple[dict[str, LoopWind
 def _window(checked: CheckedApp, definition: ast.WindowDefinition, position: int) -> LoopWindow:
     """Return a named window, given its place among the definitions; raises NotTyped."""
     id, schema, call = definition.name, checked.windows[definition.name], definition.window
-    for type in schema.types:
-        dtype_of(type)
     written = [query.output.types for query in _queries(checked) if query.target == id]
     if any(tuple(types) != tuple(schema.types) for types in written):
         raise NotTyped("what is inserted into it has other types")

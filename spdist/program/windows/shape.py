@@ -12,7 +12,7 @@ from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.expressions import type_of
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Schema, Type
-from spdist.program.expressions import NotTyped, dtype_of
+from spdist.program.expressions import NotTyped
 
 __all__ = [
     "FAR",
@@ -240,7 +240,6 @@ def _unique(window: ast.FunctionCall, schema: Schema, scope: Scope) -> Kept:
     if found is None:
         raise NotTyped(f"the window {window.id}", window.span)
     type, first = type_of(key, scope, catalog(False)), window.name.startswith("first")
-    dtype_of(type, window.span)
     as_text = first or not isinstance(found, Batched) or time is not None
     several = isinstance(found, Sliding) and not (found.length or found.span) and bool(more)
     if several or (first and isinstance(found, Batched) and type in (Type.FLOAT, Type.DOUBLE)):
@@ -264,6 +263,8 @@ def _sorted(window: ast.FunctionCall, schema: Schema) -> Sliding:
         if isinstance(one, ast.Variable):
             place = schema.index(one.name)
             assert place is not None
+            if schema.types[place] is Type.OBJECT:
+                raise NotTyped("an order of objects", window.span)
             orders.append((place, False))
         elif isinstance(one, ast.Literal):
             orders[-1] = orders[-1][0], str(one.value).lower() == "desc"
