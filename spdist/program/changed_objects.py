@@ -14,7 +14,7 @@ from spdist.operators.selection.selector import is_aggregator
 from spdist.program.expressions import NotTyped
 from spdist.program.stores import stores_named
 
-__all__ = ["CHANGING", "MAKING", "are_not_changed"]
+__all__ = ["CHANGING", "MAKING", "are_not_changed", "changed_streams"]
 
 #: Functions that change their first argument, and give it.
 CHANGING = frozenset(
@@ -43,6 +43,12 @@ def are_not_changed(checked: CheckedApp, element: CheckedQuery | CheckedPartitio
     by = "" if where is None else _changed_by(checked)
     if where is not None and by:
         raise NotTyped(f"objects, which {by} may change in place", where.span)
+
+
+def changed_streams(checked: CheckedApp) -> frozenset[str]:
+    """Return the streams with objects, where the app may change some in place."""
+    having = frozenset(id for id, schema in checked.streams.items() if _objects(schema))
+    return having if having and _changed_by(checked) else frozenset()
 
 
 def _changed_by(checked: CheckedApp) -> str:

@@ -11,7 +11,7 @@ from spdist.language.checking.checked import CheckedAggregation, CheckedApp, Che
 from spdist.language.types import Schema
 from spdist.program.aggregations.bucket_shape import bucketed
 from spdist.program.called import Called
-from spdist.program.changed_objects import are_not_changed
+from spdist.program.changed_objects import are_not_changed, changed_streams
 from spdist.program.expressions import NotTyped
 from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import (
@@ -56,7 +56,7 @@ def mixed_shape_of(checked: CheckedApp) -> Shape:
         raise called[0].why if called else NotTyped("no query")
     fed = frozenset(_fed(checked, called))
     whole = replace(whole, elements=(*stores.windows.values(), *elements))
-    shape = replace(whole, fed=fed, is_mixed=True, tables=stores.tables)
+    shape = replace(whole, fed=fed, is_mixed=True, tables=stores.tables, changed=changed_streams(checked))
     knows_its_input(shape)
     finds_whole_batches(shape)
     _goes_down(checked, shape)

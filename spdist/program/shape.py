@@ -107,6 +107,8 @@ class Shape:
         The tables that typed queries write or look into.
     triggers : frozenset of str
         The streams that the clock writes to, and no query.
+    changed : frozenset of str
+        The streams with objects that operators may change in place.
     """
 
     elements: tuple[Element | Called, ...]
@@ -116,6 +118,7 @@ class Shape:
     watched: frozenset[str] = frozenset()
     tables: Mapping[str, LoopTable] = field(default_factory=dict)
     triggers: frozenset[str] = frozenset()
+    changed: frozenset[str] = frozenset()
 
     @cached_property
     def typed(self) -> tuple[Element, ...]:

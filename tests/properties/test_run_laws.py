@@ -263,10 +263,13 @@ _MIXED = (
     "from M select id, cast(id, 'int') as v insert into Out; from M[v > 1] select id, v insert into Two; "
     "from !M select id, v insert into Two;",
 )
-#: Objects.
+#: Objects; and a query that changes in place what others have put out before.
 _WITH_OBJECTS = (
     "from A select id, list:create(id, v) as o insert into M; "
     "from M#window.length(2) select id, o insert all events into Out;",
+    "from A select id, v, list:create(id) as o insert into M; from M select id, o insert into Out; "
+    "from M select id, list:add(o, v) as o insert into Two; "
+    "from A#window.length(2) select id, sum(v) as s insert into Mid;",
 )
 
 
@@ -312,6 +315,15 @@ def test_what_late_events_put_out_at_once_keeps_their_timestamps(app: str) -> No
         expected = course(app, Strategy.ROUND_ROBIN, sent, 1, 0)
     with fewest(0):
         assert course(app, Strategy.ROUND_ROBIN, sent, 1, 0)[:-1] == expected[:-1]
+
+
+@pytest.mark.parametrize("app", _WITH_OBJECTS)
+def test_objects_are_published_as_they_were_when_they_were_put_out(app: str) -> None:
+    sent = records([(1, 0, 1, b"\0", "xyz"[n % 3], n) for n in range(30)], 10, "")
+    with fewest(10**9):
+        expected = course(app, Strategy.ROUND_ROBIN, sent, 2, 0)
+    with fewest(0):
+        assert course(app, Strategy.ROUND_ROBIN, sent, 2, 0)[:-1] == expected[:-1]
 
 
 @pytest.mark.parametrize(("app", "count"), [(_ADDED_UP[0], 900), (_ADDED_UP[3], 900 // 3), (_TABLE, 899)])

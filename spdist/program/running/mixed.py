@@ -8,6 +8,7 @@ is kept until the loop has ended, with its cause and number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -265,6 +266,8 @@ class MixedRunning(Running):
 
     def put_out(self, stream: str, arrivals: Sequence[Arrival]) -> None:
         """Keep a chunk that operators put out to the outside while the loop runs."""
+        if stream in self.program.shape.changed:
+            arrivals = deepcopy(arrivals)  # as they are now: functions change lists and maps in place
         shared = self._shared
         outputs = list(self.program.outputs)
         behind = self._count(outputs.index(stream)) if stream in outputs else 0
