@@ -5,7 +5,7 @@ What goes out are values of its arrays, and rows of the columns that it was give
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -17,7 +17,7 @@ from spdist.mapping.read_rows import ARROW, ReadRows
 from spdist.operators.base import Row
 from spdist.operators.core.junction import StreamPart
 
-__all__ = ["Ranks", "nulls_of", "rows_of", "texts_of", "together", "values_of"]
+__all__ = ["Ranks", "names_of", "nulls_of", "rows_of", "texts_of", "together", "values_of"]
 
 #: Of types whose values are numbers, how Arrow has them.
 _KINDS: dict[Type, Any] = {
@@ -92,17 +92,23 @@ def _validity(nulls: Any) -> Any:
 
 
 def nulls_of(column: Any) -> Any:
-    """Return which values of a column are null; 0 where none is."""
+    """Return which values of a column are null."""
     if isinstance(column, list):
         return [value is None for value in column]
-    return column.is_null().to_numpy(zero_copy_only=False) if column.null_count else 0
+    return column.is_null().to_numpy(zero_copy_only=False)
 
 
-def together(columns: Sequence[Any]) -> Sequence[Row]:
-    """Return columns as rows, which are columns still where there are no objects."""
-    if any(isinstance(one, list) for one in columns):
+def names_of(types: Iterable[Type]) -> list[str] | None:
+    """Return names of columns of these types; None where objects are among them, which are no column."""
+    kinds = list(types)
+    return None if Type.OBJECT in kinds else list(map(str, range(len(kinds))))
+
+
+def together(columns: Sequence[Any], names: Sequence[str] | None) -> Sequence[Row]:
+    """Return columns as rows, which are columns still where they have names (`names_of`)."""
+    if names is None:
         return list(zip(*(one if isinstance(one, list) else one.to_pylist() for one in columns), strict=True))
-    return ReadRows(pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns))))), lambda: None)
+    return ReadRows(pa.RecordBatch.from_arrays(columns, names), lambda: None)
 
 
 def rows_of(column: Any, rows: Any, kernels: Any) -> Any:

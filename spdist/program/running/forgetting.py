@@ -38,7 +38,7 @@ def forget_values(running: Running) -> None:
         for table in running.program.arrays.tables:
             running.refill(table)
         running.forget_computed()
-    if _are_many(running.values.objects):
+    if len(running.values.objects) and _are_many(running.values.objects):
         _renumber(running.values.objects, list(_values(running, Type.OBJECT)))
 
 

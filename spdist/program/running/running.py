@@ -19,7 +19,7 @@ from spdist.operators.core.junction import NO_TIMER, StreamPart
 from spdist.program.arrays import ASKS, FAILURES
 from spdist.program.machine.compiler import Compiled
 from spdist.program.parts import Program
-from spdist.program.running.columns import Ranks, nulls_of, rows_of, together
+from spdist.program.running.columns import Ranks, names_of, nulls_of, rows_of, together
 from spdist.program.running.lines import write_lines
 from spdist.program.running.orders import answer
 from spdist.program.running.rooms import Rooms
@@ -106,6 +106,8 @@ class Running(Rooms):
             stream: list(zip(origins, program.shape.schemas[stream].types, strict=True))
             for stream, origins in program.outputs.items()
         }
+        #: The names of its columns; None where there are objects, so it is put out in rows.
+        self._names = {stream: names_of(type for _, type in shown) for stream, shown in self._shown.items()}
         self._ranks = Ranks(program.shape.sources)
         self._wanted = {
             s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs
@@ -148,7 +150,8 @@ class Running(Rooms):
             if read is None:
                 return None
             given = columns[stream] = {place: read.column(place) for place in self._wanted[stream]}
-            given |= {place: [row[place] for row in part.rows] for place in self._objects[stream]}
+            for place in self._objects[stream]:
+                given[place] = [row[place] for row in part.rows]
             if any(given[place].null_count for place in self._known.get(stream, ())):
                 return None
             if any(_is_far(given[place]) for place in self._timed.get(stream, ())):
@@ -350,7 +353,8 @@ class Running(Rooms):
                     lent[name] = given
                 else:
                     values[:] = given
-            arrays[f"{name}_n"][:count] = nulls_of(column)
+            nulls = types[place] is Type.OBJECT or column.null_count
+            arrays[f"{name}_n"][:count] = nulls_of(column) if nulls else 0
         if stream not in self._copied:
             return lent
         for name, given in lent.items():
@@ -376,7 +380,7 @@ class Running(Rooms):
         firsts = arrays[f"{owner}_number"][:chunks].copy()
         times = arrays[f"{owner}_at"][:chunks].copy() if f"{owner}_at" in arrays else None
         stamps = None if self._keeps_timestamps else arrays[f"{owner}_ts"][:count].copy()
-        return PutOut(together(made), bounds, causes, firsts, stamps, times)
+        return PutOut(together(made, self._names[stream]), bounds, causes, firsts, stamps, times)
 
 
 def _is_far(times: Any) -> bool:
