@@ -7,6 +7,7 @@ where a call in their own expression has made it.
 
 from __future__ import annotations
 
+from spdist.extension import extensions_of
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.types import Schema, Type
@@ -24,7 +25,7 @@ CHANGING = frozenset(
         *("map:clear", "map:put", "map:putAll", "map:putIfAbsent", "map:remove", "map:replace", "map:replaceAll"),
     }
 )
-#: Functions that give an object that nobody else has. What aggregators give is so, too.
+#: Functions that give an object that nobody else has. What built-in aggregators give is so, too.
 MAKING = frozenset(
     {
         *("createSet", "list:clone", "list:create"),
@@ -58,6 +59,8 @@ def _changed_by(checked: CheckedApp) -> str:
 
 
 def _changes(call: ast.FunctionCall) -> bool:
+    if any(one.kind == "aggregator" for one in extensions_of((call.id,))):
+        return True  # what a user's gives may be its state
     if call.id in _BY_PATH:
         path = call.args[1] if len(call.args) > 1 else None
         return not (isinstance(path, ast.Literal) and "append" not in str(path.value))

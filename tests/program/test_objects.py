@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 from spdist.errors import SiddhiAppError
-from spdist.extension import catalog
+from spdist.extension import aggregator, catalog, signature
 from spdist.java.objects import HashMap, HashSet
 from spdist.language import ast
 from spdist.language.parsing.parser import parse
@@ -228,6 +228,44 @@ def test_what_has_no_form_is_named(query: str, named: str) -> None:
 
 
 # Objects that are changed.
+
+
+@aggregator("test:held", signature("test:held", ((Type.INT,), Type.OBJECT)))
+class Held:
+    """The values that came, as the list that is its state."""
+
+    @staticmethod
+    def initial() -> list[int]:
+        return []
+
+    @staticmethod
+    def add(state: list[int], value: int) -> list[int]:
+        state.append(value)
+        return state
+
+    @staticmethod
+    def remove(state: list[int], value: int) -> list[int]:
+        state.remove(value)
+        return state
+
+    @staticmethod
+    def result(state: list[int]) -> list[int]:
+        return state
+
+
+def test_what_an_aggregator_of_the_user_gives_may_change() -> None:
+    queries = (
+        "from S select test:held(v) as h insert into Out; from S[v > 1]#window.length(2) select v insert into Out2;"
+    )
+    text = STREAM + queries
+    assert "query_1 is called: objects, which test:held() may change" in compiled_or_why_not(checked_app(text))
+    app = started(text)
+    app.run([(START_MS + n, ("a", n, None)) for n in range(3)])
+    assert [row for stream, chunk in app.chunks for _, row in chunk if stream == "Out"] == [
+        ([0],),
+        ([0, 1],),
+        ([0, 1, 2],),
+    ]
 
 
 #: What functions are given: a list or a map, and more arguments.
