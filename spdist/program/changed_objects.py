@@ -14,26 +14,10 @@ from spdist.language.types import Schema, Type
 from spdist.operators.selection.selector import is_aggregator
 from spdist.program.expressions import NotTyped
 from spdist.program.stores import stores_named
+from spdist.program.text_functions import CHANGING, MAKING
 
-__all__ = ["CHANGING", "MAKING", "are_not_changed", "changed_streams"]
+__all__ = ["are_not_changed", "changed_streams"]
 
-#: Functions that change their first argument, and give it.
-CHANGING = frozenset(
-    {
-        *("list:add", "list:addAll", "list:clear", "list:remove", "list:removeAll", "list:removeByIndex"),
-        *("list:retainAll", "list:setValue", "list:sort"),
-        *("map:clear", "map:put", "map:putAll", "map:putIfAbsent", "map:remove", "map:replace", "map:replaceAll"),
-    }
-)
-#: Functions that give an object that nobody else has. What built-in aggregators give is so, too.
-MAKING = frozenset(
-    {
-        *("createSet", "list:clone", "list:create"),
-        *("json:getObject", "json:setElement", "json:toObject"),
-        *("map:clone", "map:combineByKey", "map:create", "map:createFromJSON", "map:createFromXML"),
-        *("map:keys", "map:values"),
-    }
-)
 #: Stream functions over an object, whose path may append to it.
 _BY_PATH = frozenset({"json:tokenize", "json:tokenizeAsObject"})
 

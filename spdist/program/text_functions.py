@@ -32,13 +32,30 @@ from spdist.operators.selection.selector import is_aggregator
 from spdist.program.expressions import NotTyped, is_typed
 from spdist.program.windows.shape import JOINED
 
-__all__ = ["FAILED", "KNOWN", "MISTYPED", "NULL", "UNKNOWN"]
+__all__ = ["CHANGING", "FAILED", "KNOWN", "MAKING", "MISTYPED", "NULL", "UNKNOWN"]
 __all__ += ["Computed", "ComputedAttribute", "Guard", "TextFunction"]
 __all__ += ["argument_writer", "arguments_of", "computed", "guard_of", "known", "text_function"]
 
 #: What is known of a text: nothing yet; that it has a value, or null; that the function fails on it, or
 #: gives what is not of its type.
 UNKNOWN, KNOWN, NULL, FAILED, MISTYPED = range(5)
+#: Functions that change their first argument, and give it.
+CHANGING = frozenset(
+    {
+        *("list:add", "list:addAll", "list:clear", "list:remove", "list:removeAll", "list:removeByIndex"),
+        *("list:retainAll", "list:setValue", "list:sort"),
+        *("map:clear", "map:put", "map:putAll", "map:putIfAbsent", "map:remove", "map:replace", "map:replaceAll"),
+    }
+)
+#: Functions that give an object that nobody else has. What built-in aggregators give is so, too.
+MAKING = frozenset(
+    {
+        *("createSet", "list:clone", "list:create"),
+        *("json:getObject", "json:setElement", "json:toObject"),
+        *("map:clone", "map:combineByKey", "map:create", "map:createFromJSON", "map:createFromXML"),
+        *("map:keys", "map:values"),
+    }
+)
 #: What a function that is computed outside of the loop consists of.
 _PLAIN = (ast.Variable, ast.Literal, ast.TimeLiteral, ast.FunctionCall, ast.Binary, ast.Not, ast.IsNull)
 
@@ -208,7 +225,10 @@ def known(compute: Callable[..., Any], type: Type, arguments: tuple[Any, ...]) -
 def arguments_of(
     call: ast.FunctionCall, place_of: Callable[[ast.Variable], int | None]
 ) -> dict[ast.Variable, int] | None:
-    """Return the attributes whose function a call is, and their places; None where it is one of something else."""
+    """Return the attributes whose function a call is, and their places; None where it is one of something else.
+
+    An object that is made of constants is one of the first attribute, whatever that is: each event gets its own.
+    """
     found: dict[ast.Variable, int] = {}
     for node in call.walk():
         place = place_of(node) if isinstance(node, ast.Variable) else 0
@@ -216,7 +236,8 @@ def arguments_of(
             return None
         if isinstance(node, ast.Variable):
             found[node] = place
-    return found or None
+    made = all(node.id in CHANGING | MAKING for node in call.walk() if isinstance(node, ast.FunctionCall))
+    return found or ({ast.Variable(""): 0} if made else None)
 
 
 def computed(call: ast.FunctionCall, scope: Scope, places: Mapping[ast.Variable, int], place: int) -> Computed:
