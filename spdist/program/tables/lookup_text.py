@@ -14,7 +14,7 @@ __all__ = ["TableSide"]
 
 
 class TableSide:
-    """Writes how an event looks into a table; as `spdist.program.joins.side_text.SideWriter` does for a window.
+    """Writes how an event looks into a table; as `spdist.program.joins.side_text.SideRows` does for a window.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class TableSide:
         test: Callable[[list[str]], list[str]],
         body: list[str],
     ) -> list[str]:
-        """Return what is done with each row that an event finds; for the parameters see `SideWriter.found`.
+        """Return what is done with each row that an event finds; for the parameters see `SideRows.found`.
 
         Where there may be several, they are looked for before anything is done with one: then it is known how many.
         """
