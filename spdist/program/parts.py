@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from spdist.language.types import Type
 from spdist.program.aggregators import TypedForm
 from spdist.program.arrays import Arrays
 from spdist.program.called import Site
-from spdist.program.expressions import TypedWriter, Value
+from spdist.program.expressions import Value
 from spdist.program.function_arrays import FunctionArrays
 from spdist.program.joins.shape import Joined
 from spdist.program.read_shape import WINDOWS, LoopWindow
@@ -37,7 +37,6 @@ __all__ = [
     "by_kind",
     "indent",
     "prefix_of",
-    "tested",
     "ticks",
 ]
 
@@ -477,25 +476,6 @@ def ticks(read: Query) -> bool:
 def indent(lines: list[str]) -> list[str]:
     """Return lines one step further in."""
     return [f"    {line}" for line in lines]
-
-
-def tested(conditions: Sequence[ast.Expression], writer: Callable[[], TypedWriter], body: list[str]) -> list[str]:
-    """Return what is done where conditions hold, each tested where those in front of it do.
-
-    Parameters
-    ----------
-    conditions : sequence of Expression
-        The conditions.
-    writer : callable
-        Returns a writer of one of them.
-    body : list of str
-        What is done.
-    """
-    for condition in reversed(conditions):
-        own = writer()
-        test = own.condition(condition)
-        body = [*own.lines, f"if {test}:", *indent(body)]
-    return body
 
 
 def by_kind(block: Block, event: str, leaves: list[str], enters: list[str]) -> list[str]:

@@ -74,9 +74,9 @@ def written(shape: Shape, put_out: tuple[str, ...]) -> Program:
     several: set[str] = set()
     functions: _Functions = {}
     while True:
-        writer = Writer(shape, put_out, frozenset(needed), frozenset(computed), frozenset(several), functions)
+        found = OutputWriter(shape, put_out, frozenset(computed), _is_timed(shape), frozenset(several))
+        writer = Writer(shape, put_out, frozenset(needed), found, functions)
         program = writer.program()
-        found = writer.outputs
         if writer.needs <= needed and found.computed <= computed and found.several <= several:
             return program
         needed |= writer.needs
@@ -93,10 +93,8 @@ class Writer:
         As for `written`.
     needed : frozenset
         The attributes that are read.
-    computed : frozenset
-        The attributes of streams put out that are not, on every way, the same attribute of a source.
-    several : frozenset
-        The streams of which one event of a source may put out several.
+    outputs : OutputWriter
+        What writes what is handed out.
     functions : dict
         The functions that queries have computed before the loop, as far as they are known; others are added.
 
@@ -110,8 +108,7 @@ class Writer:
         shape: Shape,
         put_out: tuple[str, ...],
         needed: frozenset[tuple[str, int]],
-        computed: frozenset[tuple[str, int]],
-        several: frozenset[str],
+        outputs: OutputWriter,
         functions: _Functions,
     ) -> None:
         self.needed = needed
@@ -128,8 +125,8 @@ class Writer:
         #: Whether the part of the text is for events that operators bring.
         self._returned = False
         self._sites: list[Site] = []
-        self._timed = any(read.timed or ticks(read) for read in shape.queries) or bool(shape.purging)
-        self.outputs = OutputWriter(shape, put_out, computed, self._timed, several)
+        self._timed = _is_timed(shape)
+        self._outputs = outputs
         self._most: dict[str, Most] = {}
         self._queries: dict[int, QueryText] = {}
         self.functions = FunctionArrays(shape, self.arrays, self.reads_source)
@@ -143,6 +140,7 @@ class Writer:
         if self._shape.is_mixed:
             declares_shared(self.arrays, self._timed)
         body: list[str] = []
+        tells_sources = self._timed or self._shape.is_mixed or len(self._shape.sources) != 1
         inputs = (*self._shape.sources, *self._shape.returned)
         for number, stream in enumerate(inputs):
             types = tuple(self._shape.schemas[stream].types)
@@ -152,7 +150,7 @@ class Writer:
             origins = tuple(None if self._returned else (stream, place) for place in range(len(types)))
             block = Block(stream, owner, types, "begin", "end", "", origins, room, single=not self._returned)
             lines = self.readers(block, None, "")
-            body += [f"if which[c] == {number}:", *indent(lines)] if self._tells_sources else lines
+            body += [f"if which[c] == {number}:", *indent(lines)] if tells_sources else lines
         self._returned = False
         timers = self._timers()
         if self._blocks > _MOST_BLOCKS:
@@ -169,12 +167,12 @@ class Writer:
         expires = [line for query in queries for line in _expires(self, query)]
         forgets = [line for query in queries for line in query.forgets]
         return Program(
-            module(self.arrays, self._shape, self._tells_sources, timers, body, expires, forgets),
+            module(self.arrays, self._shape, tells_sources, timers, body, expires, forgets),
             self.arrays,
             self._shape,
             queries,
             read,
-            self.outputs.origins(),
+            self._outputs.origins(),
             self._most,
             tuple(self._texts),
             tuple(self._sites),
@@ -182,13 +180,8 @@ class Writer:
             self.functions.of_events,
             self._known,
             self._times,
-            self.outputs.single,
+            self._outputs.single,
         )
-
-    @property
-    def _tells_sources(self) -> bool:
-        """Whether the loop looks which source a chunk is of; else a chunk begins where its number says."""
-        return self._timed or self._shape.is_mixed or len(self._shape.sources) != 1
 
     def _timers(self) -> list[str]:
         """Return what wakes queries that are due; what comes to them, also by other timers, is known before."""
@@ -275,12 +268,12 @@ class Writer:
 
     def is_single(self, block: Block) -> bool:
         """Tell whether the stream of a block is put out in chunks of one event each where each event is a chunk."""
-        return self.outputs.is_single(block)
+        return self._outputs.is_single(block)
 
     def outside(self, stream: str) -> tuple[str, str] | None:
         """Return the prefix and the room of the arrays in which a stream goes out, where nobody else gets it."""
         read = any(stream in streams_of(element) for element in self._shape.elements)
-        return None if read or stream not in self._put_out else self.outputs.buffers(stream)
+        return None if read or stream not in self._put_out else self._outputs.buffers(stream)
 
     def follows(self, query: QueryText, block: Block, key: str) -> list[str]:
         """Return what is done with the results of a query, for the parameters see `readers`."""
@@ -323,7 +316,7 @@ class Writer:
                     apart.append((lines, partial(_unless, failed)))
                     lines = []
         if block.stream in self._put_out and not (self._returned and not block.source):
-            lines += self.outputs.lines(self, block)
+            lines += self._outputs.lines(self, block)
         # Who stands behind an element that fails does not get the events.
         for before, around in reversed(apart):
             lines = [*before, *around(lines)]
@@ -391,6 +384,11 @@ class Writer:
         """Return the blocks of a partition's queries over events that a key gets."""
         reading = (query for query in keyed.queries if block.stream in query.streams)
         return [line for query in reading for line in self._query(query, keyed, block, key)]
+
+
+def _is_timed(shape: Shape) -> bool:
+    """Tell whether a program has timers."""
+    return any(read.timed or ticks(read) for read in shape.queries) or bool(shape.purging)
 
 
 def _expanded(whole: Writer, query: QueryText, expansion: Expansion, block: Block) -> list[str]:

@@ -1,4 +1,4 @@
-"""What stands in front of a query's window: conditions, and ``#log``, which lets each event pass.
+"""Conditions of queries, and ``#log``, which lets each event pass.
 
 A condition is a branch, or a flag where results cost less than a branch. The loop writes no log: it notes level and
 text of each line, and who has called it writes them when it has ended.
@@ -6,7 +6,7 @@ text of each line, and who has called it writes them when it has ended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from spdist.functions.streams import LEVELS
 from spdist.language import ast
@@ -14,10 +14,10 @@ from spdist.language.types import Type
 from spdist.program.arrays import LINES
 from spdist.program.expressions import NUMBER, TypedWriter
 from spdist.program.functions import may_fail
-from spdist.program.parts import Block, Whole
+from spdist.program.parts import Block, Whole, indent
 from spdist.program.shape import Query, Read
 
-__all__ = ["Handler", "computes_all", "flagged", "passing"]
+__all__ = ["Handler", "computes_all", "flagged", "passing", "tested"]
 
 #: What is computed in a few steps without a branch.
 _CHEAP = (ast.Variable, ast.Literal, ast.TimeLiteral, ast.Binary, ast.Not, ast.IsNull)
@@ -44,6 +44,25 @@ def flagged(handlers: Sequence[Handler], flag: str) -> list[str]:
         *(line for writer, _ in handlers for line in writer.lines),
         f"{flag} = {' and '.join(f'({test})' for test in tests)}",
     ]
+
+
+def tested(conditions: Sequence[ast.Expression], writer: Callable[[], TypedWriter], body: list[str]) -> list[str]:
+    """Return what is done where conditions hold, each tested where those in front of it do.
+
+    Parameters
+    ----------
+    conditions : sequence of Expression
+        The conditions.
+    writer : callable
+        Returns a writer of one of them.
+    body : list of str
+        What is done.
+    """
+    for condition in reversed(conditions):
+        own = writer()
+        test = own.condition(condition)
+        body = [*own.lines, f"if {test}:", *indent(body)]
+    return body
 
 
 def computes_all(read: Query, block: Block) -> bool:

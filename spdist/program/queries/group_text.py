@@ -17,8 +17,9 @@ from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Valu
 from spdist.program.functions import CLOCKS
 from spdist.program.joins.shape import Joined
 from spdist.program.key_text import finds, key_words
-from spdist.program.parts import Aggregate, Event, QueryText, indent, tested
+from spdist.program.parts import Aggregate, Event, QueryText, indent
 from spdist.program.patterns.shape import Matched
+from spdist.program.queries.filter_text import tested
 from spdist.program.shape import Batched, Query, Read, Sliding
 
 __all__ = ["GroupWriter"]

@@ -106,17 +106,14 @@ class Running(Rooms):
             stream: list(zip(origins, program.shape.schemas[stream].types, strict=True))
             for stream, origins in program.outputs.items()
         }
-        #: The names of its columns; None where there are objects, so it is put out in rows.
         self._names = {stream: names_of(type for _, type in shown) for stream, shown in self._shown.items()}
         self._ranks = Ranks(program.shape.sources)
-        self._wanted = {
-            s: {*program.inputs[s], *(place for stream, place in shown if stream == s)} for s in program.inputs
-        }
+        wanted = {s: {*program.inputs[s], *(p for stream, p in shown if stream == s)} for s in program.inputs}
         self._known, self._timed = program.known, program.times
         self._types = {s: tuple(program.shape.schemas[s].types) for s in program.inputs}
         #: The attributes of sources that are objects: they come, and are put out, in rows.
-        self._objects = {s: [p for p in self._wanted[s] if types[p] is Type.OBJECT] for s, types in self._types.items()}
-        self._wanted = {stream: wanted.difference(self._objects[stream]) for stream, wanted in self._wanted.items()}
+        self._objects = {s: [p for p in wanted[s] if types[p] is Type.OBJECT] for s, types in self._types.items()}
+        self._wanted = {stream: places.difference(self._objects[stream]) for stream, places in wanted.items()}
         self._places = {name: place for place, name in enumerate(self.arrays)}
         #: The sources whose arrays Python reads in front of the loop.
         self._copied = {one.stream for one in program.computed} | {one.stream for one in program.expanded}

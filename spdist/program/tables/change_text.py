@@ -12,7 +12,8 @@ from spdist.language.checking.changes import change_scope
 from spdist.language.checking.scope import Scope
 from spdist.operators.expressions.pushdown import conjuncts
 from spdist.program.expressions import NotTyped, TypedWriter, Value
-from spdist.program.parts import Block, QueryText, Whole, indent, tested
+from spdist.program.parts import Block, QueryText, Whole, indent
+from spdist.program.queries.filter_text import tested
 from spdist.program.tables.member_text import contained
 from spdist.program.tables.shape import LoopTable, rows_of
 from spdist.program.tables.text import TableText

@@ -6,7 +6,8 @@ from spdist.language import ast
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.expressions import NotTyped, TypedWriter, Value
-from spdist.program.parts import Whole, tested
+from spdist.program.parts import Whole
+from spdist.program.queries.filter_text import tested
 from spdist.program.tables.shape import membership_of
 from spdist.program.tables.text import TableText
 
