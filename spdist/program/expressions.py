@@ -297,7 +297,7 @@ class TypedWriter:
         return WRITERS[ast.FunctionCall](self, node)
 
 
-#: What writes calls; `functions`, which writes expressions itself, adds it (`queries.result_text` imports it).
+#: What writes calls; `functions.forms`, which writes expressions itself, adds it (`queries.result_text` imports it).
 WRITERS: dict[type, Callable[[TypedWriter, Any], Value]] = {}
 
 

@@ -11,8 +11,8 @@ from spdist.language.checking.checked import CheckedAggregation, CheckedApp, Che
 from spdist.language.types import Schema
 from spdist.program.aggregations.bucket_shape import bucketed
 from spdist.program.called import Called
-from spdist.program.changed_objects import are_not_changed, changed_streams
 from spdist.program.expressions import NotTyped
+from spdist.program.functions.changed_objects import are_not_changed, changed_streams
 from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import (
     Element,

@@ -12,9 +12,9 @@ from spdist.language import ast
 from spdist.language.checking.scope import Scope, Source
 from spdist.language.types import Schema, Type
 from spdist.program.expressions import NotTyped, TypedWriter, Value
-from spdist.program.functions import CLOCKS
+from spdist.program.functions.computed import Computed, arguments_of, computed
+from spdist.program.functions.forms import CLOCKS
 from spdist.program.key_text import key_word
-from spdist.program.text_functions import Computed, arguments_of, computed
 
 __all__ = ["computed_type", "key_writer", "most_keys", "pairs", "partition_word"]
 

@@ -9,7 +9,8 @@ from spdist.language.types import Schema
 from spdist.operators.core.triggers import PURGE_RANK
 from spdist.operators.partitions.purging import MOST_PHASES
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
-from spdist.program.function_text import computed_value
+from spdist.program.functions.computed import Computed
+from spdist.program.functions.text import computed_value
 from spdist.program.joins.demand_text import Demand
 from spdist.program.key_text import finds
 from spdist.program.partition_key import key_writer, most_keys, pairs
@@ -17,7 +18,6 @@ from spdist.program.parts import Block, Most, QueryText, Whole, asked, indent
 from spdist.program.patterns.state_text import begins_waiting
 from spdist.program.queries.limit_text import begins_ticking
 from spdist.program.shape import Keyed, Shape
-from spdist.program.text_functions import Computed
 from spdist.program.timer_text import NEVER, declares_timers, rank
 
 __all__ = ["ComputedKeys", "EveryKey", "Purging", "new_key", "ordered_partition", "purge_rank"]

@@ -14,12 +14,12 @@ from spdist.program.aggregators import TypedForm
 from spdist.program.arrays import Arrays
 from spdist.program.called import Site
 from spdist.program.expressions import Value
-from spdist.program.function_arrays import FunctionArrays
+from spdist.program.functions.arrays import FunctionArrays
+from spdist.program.functions.computed import Computed, ComputedAttribute, TextFunction, computed
 from spdist.program.joins.shape import Joined
 from spdist.program.read_shape import WINDOWS, LoopWindow
 from spdist.program.shape import Keyed, Query, Read, Shape
 from spdist.program.tables.shape import LoopTable, outer_variables
-from spdist.program.text_functions import Computed, ComputedAttribute, TextFunction, computed
 from spdist.program.windows.shape import shows_snapshots
 
 __all__ = [
@@ -138,7 +138,7 @@ class QueryText:
     computed: dict[tuple[ast.FunctionCall, tuple[int, ...]], Computed] = field(default_factory=dict)
 
     def computes(self, call: ast.FunctionCall, scope: Scope, places: Mapping[ast.Variable, int]) -> Computed:
-        """Return a function of attributes; for the parameters see `spdist.program.text_functions.computed`."""
+        """Return a function of attributes; for the parameters see `spdist.program.functions.computed.computed`."""
         key = call, tuple(places.values())
         if key not in self.computed:
             self.computed[key] = computed(call, scope, places, len(self.read.types) + len(self.computed))

@@ -10,9 +10,9 @@ from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Reference
 from spdist.language.types import Schema, Type
 from spdist.operators.selection.aggregates import aggregates_in
-from spdist.program.expansion import Expansion, expansion_of
 from spdist.program.expressions import NotTyped
-from spdist.program.functions import CLOCKS
+from spdist.program.functions.expansion import Expansion, expansion_of
+from spdist.program.functions.forms import CLOCKS
 from spdist.program.windows.shape import (
     Batched,
     Kept,

@@ -13,8 +13,8 @@ from spdist.language.types import Schema, Type
 from spdist.operators.core.feedback import circular_streams
 from spdist.operators.partitions.purging import purging_of
 from spdist.program.called import Called
-from spdist.program.changed_objects import are_not_changed
 from spdist.program.expressions import NotTyped
+from spdist.program.functions.changed_objects import are_not_changed
 from spdist.program.joins.shape import Joined, Side, joined
 from spdist.program.partition_key import computed_type
 from spdist.program.patterns.shape import Matched, matched

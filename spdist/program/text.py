@@ -17,9 +17,10 @@ from spdist.program.aggregations.bucket_text import AddWriter
 from spdist.program.arrays import Arrays
 from spdist.program.call_text import CallWriter, counts_lost, declares_shared, failing_site, fired_in_turn
 from spdist.program.called import Called, Site
-from spdist.program.expansion import Expansion
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value, dtype_of
-from spdist.program.function_arrays import FunctionArrays
+from spdist.program.functions.arrays import FunctionArrays
+from spdist.program.functions.computed import Computed
+from spdist.program.functions.expansion import Expansion
 from spdist.program.joins.shape import Joined
 from spdist.program.joins.side_text import named_text
 from spdist.program.joins.text import JoinWriter
@@ -39,7 +40,6 @@ from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import Batched, Keyed, Query, Read, Sessions, Shape, streams_of
 from spdist.program.tables.change_text import ChangeText
 from spdist.program.tables.shape import LoopTable
-from spdist.program.text_functions import Computed
 from spdist.program.timer_text import RATE_LIMIT, fired, latest, rank
 
 __all__ = ["written"]

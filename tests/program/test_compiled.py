@@ -25,18 +25,9 @@ from spdist.program.parts import Program
 from spdist.program.shape import shape_of
 from spdist.program.text import written
 from tests.program.aggregation_apps import ADDED, SUMMED, seen, timed_events
-from tests.program.chosen_apps import (
-    ARRANGED,
-    CHUNKS,
-    JOINS,
-    JOINS_OF_HELD,
-    OBJECTS,
-    SESSIONS,
-    SNAPSHOTS,
-    SORTED,
-    UNIQUE_JOINED,
-)
+from tests.program.chosen_apps import ARRANGED, CHUNKS, OBJECTS, SESSIONS, SNAPSHOTS, SORTED, UNIQUE_JOINED
 from tests.program.drawn_apps import STREAM
+from tests.program.join_apps import JOINS, JOINS_OF_HELD
 from tests.program.table_apps import JOINED, LOOKED, NUMBERED, asked_of
 from tests.program.test_mixed_laws import BACK
 from tests.program.test_program_laws import alike, checked_app

@@ -22,7 +22,10 @@ from spdist.program.states import window as window_state
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.external_text import ExternalBatchWriter
 from spdist.program.windows.sorted_text import SortedWriter
-from tests.program.chosen_apps import (
+from tests.program.chosen_apps import SNAPSHOTS_OF_PAIRS
+from tests.program.drawn_apps import START_MS, STREAM
+from tests.program.drawn_joins import drawn_join_app
+from tests.program.join_apps import (
     JOINS,
     JOINS_OF_BATCHES,
     JOINS_OF_HELD,
@@ -31,10 +34,7 @@ from tests.program.chosen_apps import (
     JOINS_RENEWED,
     PAIRS_IN_TABLES,
     PAIRS_OF_MANY,
-    SNAPSHOTS_OF_PAIRS,
 )
-from tests.program.drawn_apps import START_MS, STREAM
-from tests.program.drawn_joins import drawn_join_app
 from tests.program.test_program_laws import Watched, alike, checked_app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")

@@ -16,11 +16,11 @@ from spdist.java.objects import HashMap, HashSet
 from spdist.language import ast
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Type
+from spdist.program.functions.computed import CHANGING, MAKING
 from spdist.program.machine.compiler import interpreted
 from spdist.program.obstacle import compiled_or_why_not
 from spdist.program.running import forgetting
 from spdist.program.running.objects import ObjectTable
-from spdist.program.text_functions import CHANGING, MAKING
 from tests.program.chosen_apps import OBJECTS
 from tests.program.drawn_apps import START_MS
 from tests.program.table_apps import KEPT_OBJECTS, asked_of

@@ -11,7 +11,7 @@ from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Schema, Type
 from spdist.operators.expressions.lookup import conjuncts
 from spdist.program.expressions import NotTyped
-from spdist.program.functions import CLOCKS
+from spdist.program.functions.forms import CLOCKS
 from spdist.program.read_shape import LoopWindow
 from spdist.program.search import Search, search_of
 from spdist.program.tables.shape import LoopTable, rows_of

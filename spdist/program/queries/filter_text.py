@@ -13,7 +13,7 @@ from spdist.language import ast
 from spdist.language.types import Type
 from spdist.program.arrays import LINES
 from spdist.program.expressions import NUMBER, TypedWriter
-from spdist.program.functions import may_fail
+from spdist.program.functions.forms import may_fail
 from spdist.program.parts import Block, Whole, indent
 from spdist.program.shape import Query, Read
 

@@ -14,7 +14,7 @@ from spdist.operators.selection.selector import is_aggregator
 from spdist.program.aggregators import TypedForm, typed_form
 from spdist.program.arrays import Arrays
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Value
-from spdist.program.functions import CLOCKS
+from spdist.program.functions.forms import CLOCKS
 from spdist.program.joins.shape import Joined
 from spdist.program.key_text import finds, key_words
 from spdist.program.parts import Aggregate, Event, QueryText, indent

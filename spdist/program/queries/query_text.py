@@ -10,7 +10,8 @@ from spdist.language import ast
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.expressions import NotTyped, TypedWriter, Value
-from spdist.program.function_text import computed_value, origins_of
+from spdist.program.functions.computed import FAILED, NULL, Guard, arguments_of, guard_of
+from spdist.program.functions.text import computed_value, origins_of
 from spdist.program.joins.side_text import NamedText
 from spdist.program.joins.window_text import batch_side, sliding_side
 from spdist.program.parts import Block, Event, QueryText, Whole, by_kind, indent
@@ -20,7 +21,6 @@ from spdist.program.queries.result_text import ResultWriter
 from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import Batched, Read, Sliding
 from spdist.program.tables.member_text import contained
-from spdist.program.text_functions import FAILED, NULL, Guard, arguments_of, guard_of
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
 from spdist.program.windows.delay_text import DelayWriter
 from spdist.program.windows.period_text import PeriodWriter

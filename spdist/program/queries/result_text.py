@@ -10,7 +10,7 @@ from spdist.language import ast
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.expressions import NotTyped, TypedWriter, Value, dtype_of
-from spdist.program.functions import may_fail
+from spdist.program.functions.forms import may_fail
 from spdist.program.joins.shape import Joined
 from spdist.program.parts import Block, Event, Most, Origin, QueryText, Whole, indent
 from spdist.program.patterns.shape import Matched

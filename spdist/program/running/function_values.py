@@ -15,9 +15,19 @@ import numpy
 
 from spdist.language.types import Type
 from spdist.program.expressions import REAL, dtype_of
+from spdist.program.functions.computed import (
+    FAILED,
+    KNOWN,
+    MISTYPED,
+    NULL,
+    UNKNOWN,
+    Computed,
+    Guard,
+    TextFunction,
+    known,
+)
 from spdist.program.parts import Program
 from spdist.program.running.values import ProgramValues
-from spdist.program.text_functions import FAILED, KNOWN, MISTYPED, NULL, UNKNOWN, Computed, Guard, TextFunction, known
 
 __all__ = ["FunctionValues", "ProgramArrays", "TupleValues"]
 

@@ -13,8 +13,8 @@ from spdist.language.checking.checked import CheckedApp, CheckedPartition, Check
 from spdist.language.types import Schema, Type
 from spdist.operators.selection.selector import is_aggregator
 from spdist.program.expressions import NotTyped
+from spdist.program.functions.computed import CHANGING, MAKING
 from spdist.program.stores import stores_named
-from spdist.program.text_functions import CHANGING, MAKING
 
 __all__ = ["are_not_changed", "changed_streams"]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from spdist.language import ast
 from spdist.program.arrays import TEXTS, Arrays
 from spdist.program.expressions import FLAG, dtype_of
+from spdist.program.functions.computed import Computed, ComputedAttribute, Guard, TextFunction, text_function
 from spdist.program.shape import Shape
-from spdist.program.text_functions import Computed, ComputedAttribute, Guard, TextFunction, text_function
 
 __all__ = ["FunctionArrays"]
 

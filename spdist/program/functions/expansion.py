@@ -15,7 +15,7 @@ from spdist.language import ast
 from spdist.language.checking.scope import Scope
 from spdist.operators.expressions.codegen import Bindings, Frame, build
 from spdist.program.expressions import NotTyped
-from spdist.program.text_functions import argument_writer
+from spdist.program.functions.computed import argument_writer
 
 __all__ = ["Expansion", "expansion_of"]
 

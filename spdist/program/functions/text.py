@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from spdist.program.expressions import Value
+from spdist.program.functions.computed import FAILED, Computed, Guard
 from spdist.program.parts import Block, Origin, Whole
-from spdist.program.text_functions import FAILED, Computed, Guard
 
 __all__ = ["computed_value", "origins_of"]
 
