@@ -78,6 +78,16 @@ def _part_of(time: int) -> StreamPart:
     return StreamPart(numpy.array([time]), numpy.array([0]), [_EMPTY])
 
 
+@pytest.mark.parametrize("pattern", ["every (e1=S and not S[ok])", "e1=S[ok]<0:>"])
+def test_a_single_element_that_needs_no_event_within_a_time_is_called(pattern: str) -> None:
+    """Of chunks that last longer than that, operators give what is too old when the next event of the chunk comes."""
+    text = f"{STREAM} from {pattern} within 60 milliseconds select e1[last].volume as v insert into Out;"
+    text = text if "<" in pattern else text.replace("[last]", "")
+    with pytest.raises(NotTyped, match="a single element"):
+        shape_of(checked_app(text))
+    assert shape_of(checked_app(text.replace(" within 60 milliseconds", "")))
+
+
 def test_where_the_clock_goes_past_too_many_waits_the_operators_go_on() -> None:
     text = f"{STREAM} from every not S for 1 milliseconds -> e1=S select e1.volume insert into Out;"
     app = Watched(checked_app(text), interpreted)

@@ -313,6 +313,10 @@ def matched(checked: CheckedQuery, given: ast.PatternInput, number: int) -> Matc
     if shows_snapshots(checked) and pattern.shares and within:
         # What is too old at one element, and complete all the same, would be a result that leaves.
         raise NotTyped("a snapshot of what may be too old at one of several elements", given.span)
+    alone = len(steps) == 1 or (len(steps) == 2 and steps[0].partner is not None)
+    if within and alone and any((one.counted and not one.least) or one.absent for one in steps):
+        # In a chunk that lasts longer, operators have let go on what is too old when its next event comes.
+        raise NotTyped("a single element that may be there without an event, within a time", given.span)
     for item in checked.query.select.items:
         for node in item.expression.walk():
             if isinstance(node, ast.Variable):
