@@ -13,9 +13,7 @@ __all__ = ["write_lines"]
 
 
 def write_lines(arrays: Mapping[str, Any], texts: TextTable) -> None:
-    """Write what the loop has noted, in that order; then there is nothing."""
-    if LINES not in arrays:
-        return
+    """Write what the loop has noted, in that order; then there is nothing. There must be a ``#log`` in the program."""
     count, arrays[LINES][0] = int(arrays[LINES][0]), 0
     levels, numbers = (arrays[f"{LINES}_{name}"][:count].tolist() for name in ("level", "text"))
     for level, number in zip(levels, numbers, strict=True):

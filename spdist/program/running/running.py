@@ -16,7 +16,7 @@ from spdist.language.types import Type
 from spdist.mapping.read_rows import PYTHON, ReadRows
 from spdist.operators.base import Arrival, Row
 from spdist.operators.core.junction import NO_TIMER, StreamPart
-from spdist.program.arrays import ASKS, FAILURES
+from spdist.program.arrays import ASKS, FAILURES, LINES
 from spdist.program.machine.compiler import Compiled
 from spdist.program.parts import Program
 from spdist.program.running.columns import Ranks, names_of, nulls_of, rows_of, together
@@ -304,7 +304,8 @@ class Running(Rooms):
             self.compiled.run(begins, size, at, which, int(fires), now, self._callback, *parameters)
         finally:
             self.within = False
-            write_lines(self.arrays, self.texts)
+            if LINES in self.arrays:
+                write_lines(self.arrays, self.texts)
         broken: BaseException | None = self._broken
         if broken is not None:
             raise broken
@@ -350,8 +351,7 @@ class Running(Rooms):
                     lent[name] = given
                 else:
                     values[:] = given
-            nulls = types[place] is Type.OBJECT or column.null_count
-            arrays[f"{name}_n"][:count] = nulls_of(column) if nulls else 0
+            arrays[f"{name}_n"][:count] = nulls_of(column) if types[place] is Type.OBJECT or column.null_count else 0
         if stream not in self._copied:
             return lent
         for name, given in lent.items():
