@@ -377,7 +377,9 @@ def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], sch
     interval, idle = purging_of(element.partition)
     if idle is not None and any(_shares_period(query) for query in element.queries):
         raise NotTyped("a window whose period is one for all keys, in a partition with @purge", span)
-    if any(source.kind == "window" for query in element.queries for source in query.scope.sources):
+    # As sides of joins they cause nothing there.
+    alone = (query for query in element.queries if not isinstance(query.query.input, ast.JoinInput))
+    if any(source.kind == "window" for query in alone for source in query.scope.sources):
         raise NotTyped("a named window in a partition", span)
     types = {stream: computed_type(key, schemas[stream]) for stream, key in element.keys.items()}
     several = set(types.values())
