@@ -210,7 +210,7 @@ def test_what_else_is_taken_at_once(text: str) -> None:
     [
         query("length(0)", SELECTIONS[0]),
         query("lengthBatch(0)", SELECTIONS[0]),
-        "@purge(enable='true', interval='1 sec', idle.period='1 sec') " + query("length(3)", KEYED[0], True),
+        "@purge(enable='true', interval='1 sec', idle.period='1 sec') " + query("timeBatch(50)", KEYED[0], True),
     ],
 )
 def test_what_goes_one_by_one(text: str) -> None:
