@@ -317,6 +317,16 @@ def test_what_late_events_put_out_at_once_keeps_their_timestamps(app: str) -> No
         assert course(app, Strategy.ROUND_ROBIN, sent, 1, 0)[:-1] == expected[:-1]
 
 
+def test_what_two_sources_put_out_has_the_ids_of_its_events() -> None:
+    app = "from A[v >= 0] select id, v insert into Out; from B select id, v insert into Two;"
+    fed = [records([(1, 0, 1, b"\0", "x", n) for n in range(6)], 1, "", f"App.{stream}") for stream in "AB"]
+    sent = [*fed[1][:2], *(record for pair in zip_longest(fed[0], fed[1][2:]) for record in pair if record)]
+    with fewest(10**9):
+        expected = course(app, Strategy.ROUND_ROBIN, sent, 3, 0, "AB")
+    with fewest(0):
+        assert course(app, Strategy.ROUND_ROBIN, sent, 3, 0, "AB")[:-1] == expected[:-1]
+
+
 @pytest.mark.parametrize("app", _WITH_OBJECTS)
 def test_objects_are_published_as_they_were_when_they_were_put_out(app: str) -> None:
     sent = records([(1, 0, 1, b"\0", "xyz"[n % 3], n) for n in range(30)], 10, "")
