@@ -32,7 +32,7 @@ from spdist.operators.selection.selector import is_aggregator
 from spdist.program.expressions import NotTyped, is_typed
 from spdist.program.windows.shape import JOINED
 
-__all__ = ["CHANGING", "FAILED", "KNOWN", "MAKING", "MISTYPED", "NULL", "UNKNOWN"]
+__all__ = ["CHANGING", "FAILED", "KNOWN", "MAKING", "MISTYPED", "NULL", "OPERATIONS", "UNKNOWN"]
 __all__ += ["Computed", "ComputedAttribute", "Guard", "TextFunction"]
 __all__ += ["argument_writer", "arguments_of", "computed", "guard_of", "known", "text_function"]
 
@@ -56,8 +56,10 @@ MAKING = frozenset(
         *("map:keys", "map:values"),
     }
 )
+#: Parts of expressions without functions, which are computed in a few steps.
+OPERATIONS = (ast.Variable, ast.Literal, ast.TimeLiteral, ast.Binary, ast.Not, ast.IsNull)
 #: What a function that is computed outside of the loop consists of.
-_PLAIN = (ast.Variable, ast.Literal, ast.TimeLiteral, ast.FunctionCall, ast.Binary, ast.Not, ast.IsNull)
+_PLAIN = (*OPERATIONS, ast.FunctionCall)
 
 
 class _ArgumentReader(RowReader):
@@ -274,10 +276,9 @@ def computed(call: ast.FunctionCall, scope: Scope, places: Mapping[ast.Variable,
 
 def guard_of(handlers: Sequence[ast.Expression | ast.StreamFunction], scope: Scope) -> Guard | None:
     """Return the conditions that stand in front of everything that has functions; None where there are none."""
-    plain = (ast.Variable, ast.Literal, ast.TimeLiteral, ast.Binary, ast.Not, ast.IsNull)
     first: list[ast.Expression] = []
     for one in handlers:
-        if isinstance(one, ast.StreamFunction) or not all(isinstance(node, plain) for node in one.walk()):
+        if isinstance(one, ast.StreamFunction) or not all(isinstance(node, OPERATIONS) for node in one.walk()):
             break
         first.append(one)
     if not first:

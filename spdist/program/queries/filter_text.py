@@ -13,14 +13,13 @@ from spdist.language import ast
 from spdist.language.types import Type
 from spdist.program.arrays import LINES
 from spdist.program.expressions import NUMBER, TypedWriter
+from spdist.program.functions.computed import OPERATIONS
 from spdist.program.functions.forms import may_fail
 from spdist.program.parts import Block, Whole, indent
 from spdist.program.shape import Query, Read
 
 __all__ = ["Handler", "computes_all", "flagged", "passing", "tested"]
 
-#: What is computed in a few steps without a branch.
-_CHEAP = (ast.Variable, ast.Literal, ast.TimeLiteral, ast.Binary, ast.Not, ast.IsNull)
 #: A condition or a ``#log``, and what writes expressions over the event.
 Handler = tuple[TypedWriter, ast.Expression | ast.StreamFunction]
 
@@ -90,7 +89,7 @@ def computes_all(read: Query, block: Block) -> bool:
 
 
 def _is_cheap(node: ast.Node) -> bool:
-    return isinstance(node, _CHEAP) and not (isinstance(node, ast.Binary) and node.op in ("/", "%"))
+    return isinstance(node, OPERATIONS) and not (isinstance(node, ast.Binary) and node.op in ("/", "%"))
 
 
 def _logged(whole: Whole, writer: TypedWriter, block: Block, handler: ast.StreamFunction) -> list[str]:

@@ -43,7 +43,8 @@ class OutputWriter:
         self.several: set[str] = set()
         # Of several sources, the place of an event among those of its own does not say which of all it is.
         told = timed or shape.is_mixed or len(shape.sources) != 1
-        self._single = frozenset() if told else frozenset(put_out) - several
+        #: The streams whose chunks are noted only where one has several events; see `Program.single`.
+        self.single = frozenset() if told else frozenset(put_out) - several
         self._shape = shape
         self._put_out = put_out
         self._known = known
@@ -62,16 +63,11 @@ class OutputWriter:
             )
         return found
 
-    @property
-    def single(self) -> frozenset[str]:
-        """The streams whose chunks are noted only where one has several events; see `Program.single`."""
-        return self._single
-
     def is_single(self, block: Block) -> bool:
         """Tell whether a block puts out to such a stream: then it is handed out whether it has an event or not."""
         if not block.single:
             self.several.add(block.stream)
-        return block.stream in self._single
+        return block.stream in self.single
 
     def buffers(self, stream: str) -> tuple[str, str]:
         """Return the prefix of the arrays in which a stream is handed out, and their room."""

@@ -171,8 +171,7 @@ class ResultWriter:
         output, buffers = self._read.checked.output, self._arranged.buffers
         origins: list[Origin | None] = []
         for place in range(len(output.types)):
-            kept = self._read.puts_out_expired or self._read.waits or self._query.holds_back
-            attribute = None if kept else self._own_attribute(place)
+            attribute = None if self._is_late else self._own_attribute(place)
             known = attribute is not None and attribute < len(self._block.origins)
             origins.append(self._block.origins[attribute] if known and attribute is not None else None)
         self._buffers.declare()
@@ -195,8 +194,12 @@ class ResultWriter:
     @property
     def _is_single(self) -> bool:
         """Whether each result comes from an event of a source that has caused it, and no other one of it does."""
-        read, kept = self._read, self._read.puts_out_expired or self._read.waits or self._query.holds_back
-        return self._block.single and isinstance(read, Read) and not kept
+        return self._block.single and isinstance(self._read, Read) and not self._is_late
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether there may be results of events that came before."""
+        return self._read.puts_out_expired or self._read.waits or self._query.holds_back
 
     @property
     def _waits_for_ticks(self) -> bool:
