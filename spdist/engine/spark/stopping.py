@@ -111,7 +111,7 @@ class IdleTasks:
 
     def note(self, task: int, until_ms: int | None) -> None:
         """Note it for a task; None where only events wake it."""
-        if self._noted.get(task, task) != until_ms:
+        if task not in self._noted or self._noted[task] != until_ms:
             with contextlib.suppress(OSError):  # then it is woken as often as others
                 self._file(task).write_text(json.dumps({"until": until_ms}), encoding="utf-8")
                 self._noted[task] = until_ms
