@@ -80,10 +80,10 @@ class Scheduler:
         """
         with contextlib.closing(self._history), self._alone():
             try:
-                self._look()
+                self._start_due()
                 self._tell_plan()
                 while not stop.wait(self._pause_s()):
-                    self._look()
+                    self._start_due()
             except KeyboardInterrupt:
                 pass
             finally:
@@ -109,7 +109,7 @@ class Scheduler:
         return min(_LOOK_S, max(0.0, (next_ms - now_ms) / 1000)) if not self._trouble else _LOOK_S
 
     # ---------------------------------------------------------------------------------------------------------- looking
-    def _look(self) -> None:
+    def _start_due(self) -> None:
         """Decide on what is due, and start it; where the history cannot be used, nothing is begun."""
         now_ms = self._clock.now_ms()
         waiting = [job for job in self._jobs.values() if self._is_due(job, now_ms)]

@@ -367,10 +367,10 @@ def _owner(who: str) -> str:
     return f"{who}/{uuid.uuid4().hex}"
 
 
-def wait_until(look: Callable[[], bool], deadline: float) -> bool:
-    """Return whether `look` became true before `deadline`, a time of `time.monotonic`."""
+def wait_until(condition: Callable[[], bool], deadline: float) -> bool:
+    """Return whether `condition` became true before `deadline`, a time of `time.monotonic`."""
     pace = threading.Event()
-    while not look():
+    while not condition():
         if time.monotonic() > deadline:
             return False
         pace.wait(_PAUSE_S)

@@ -308,7 +308,7 @@ class ReadsFinder:
         """Return it; None where `ending` was set while no broker answered. Raises what `kafka_inputs` does."""
         assignments, settings = tuple(state.assignment for state in self._states), self._settings
 
-        def look() -> KafkaReads:
+        def read() -> KafkaReads:
             return kafka_inputs(
                 assignments,
                 settings.transports,
@@ -318,7 +318,7 @@ class ReadsFinder:
                 self._allowed,
             )
 
-        return when_available(look, self._name, ending, self.tell)
+        return when_available(read, self._name, ending, self.tell)
 
     def tell(self, problem: str | None) -> None:
         """Take note of why nothing is read; None where all is well."""

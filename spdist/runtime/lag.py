@@ -64,7 +64,7 @@ class Lag:
         with self._lock:
             if self._closed or not (self._asked is None or self._asked.done()):
                 return self._found
-            self._asked = self._asking.submit(self._look, progress)
+            self._asked = self._asking.submit(self._measure, progress)
             is_old = time.monotonic() - self._found_s > _OLD_S
         if is_old and self._found[1] is None:
             wait((self._asked,), _MOMENT_S)
@@ -78,7 +78,7 @@ class Lag:
             self._closed = True
         self._asking.shutdown(wait=False)
 
-    def _look(self, progress: Any) -> None:
+    def _measure(self, progress: Any) -> None:
         try:
             for topic in islice(self._in_kafka(), 1):  # all are on the same brokers
                 self._transport.end_offsets(topic)

@@ -27,13 +27,13 @@ _FULL_S = 2.0
 
 
 def when_available(
-    look: Callable[[], T], name: str, ending: threading.Event, tell: Callable[[str | None], None]
+    read: Callable[[], T], name: str, ending: threading.Event, tell: Callable[[str | None], None]
 ) -> T | None:
-    """Return what `look` returns once it is no longer away; None where `ending` is set before.
+    """Return what `read` returns once it is no longer away; None where `ending` is set before.
 
     Parameters
     ----------
-    look : callable
+    read : callable
         Raises TransportUnavailableError while a server or a topic is away; other errors come out.
     name : str
         Of the group that waits.
@@ -45,7 +45,7 @@ def when_available(
     pause, reminder = _PAUSE_S, Reminder(time.monotonic())
     while not ending.is_set():
         try:
-            found = look()
+            found = read()
         except TransportUnavailableError as error:
             why = str(error).replace("\n", ". ")
             now_s = time.monotonic()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query
 
 from spdist.cluster.api.guard import RequestGuard
-from spdist.cluster.api.models import FileContents, HeldMessages, KeptFiles, answers
+from spdist.cluster.api.models import FileContents, KeptFiles, TopicMessages, answers
 from spdist.cluster.security.access import Permission
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def evidence_routes(app_service: EvidenceService, guard: RequestGuard) -> APIRou
         """
         return app_service.inputs(name)
 
-    @router.get("/messages", dependencies=[view], **answers(HeldMessages))
+    @router.get("/messages", dependencies=[view], **answers(TopicMessages))
     def messages(
         name: str,
         topic: Annotated[str, Query(max_length=_TOPIC)],

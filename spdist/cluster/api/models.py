@@ -33,7 +33,6 @@ __all__ = [
     "GroupRecord",
     "GroupTopics",
     "Health",
-    "HeldMessages",
     "JournalEntries",
     "KeptFiles",
     "LeaderNamed",
@@ -52,6 +51,7 @@ __all__ = [
     "StatisticsSetting",
     "SystemDetails",
     "ThisManager",
+    "TopicMessages",
     "Topology",
     "WorkerAddress",
     "answers",
@@ -266,7 +266,7 @@ class KeptFiles(_Described):
     topics: Json | None = None
 
 
-class HeldMessages(_Described):
+class TopicMessages(_Described):
     """Messages of Kafka: of each its offset, its time in ms, and its value in base 64."""
 
     messages: list[list[Any]]

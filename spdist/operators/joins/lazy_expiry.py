@@ -151,7 +151,7 @@ def _lazy_join(plan: JoinPlan, place: Place, eager: JoinQuery) -> LazyExpiryJoin
             return None
     indexes: list[Index | None] = [None, None]
     for side, writer in zip(plan.sides, writers, strict=True):
-        if side.triggers and not writer.can_look(held[1 - side.position], plan.stores):
+        if side.triggers and not writer.can_find(held[1 - side.position], plan.stores):
             return None
         keys = tuple(equality.attribute for equality in writers[1 - side.position].keys)
         if side.kind == "table" and keys:  # without them nobody looks there
@@ -226,7 +226,7 @@ class _Writer:
         used = {own.attribute for own in map(scope.resolve, named) if own.source == self.other}
         return used.pop() if len(used) == 1 and items else None
 
-    def can_look(self, other: _SideRows | None, stores: Mapping[str, Any]) -> bool:
+    def can_find(self, other: _SideRows | None, stores: Mapping[str, Any]) -> bool:
         """Tell whether the side finds its partners by key, or never finds any."""
         against = self.plan.sides[self.other]
         if against.kind == "table":
