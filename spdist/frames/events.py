@@ -21,7 +21,7 @@ from spdist.frames.values import to_column
 from spdist.java.json.text import text_of_object
 from spdist.java.objects import unbox
 from spdist.language.types import Schema, Type
-from spdist.mapping.read_rows import ReadRows
+from spdist.mapping.columns import ColumnarRows
 
 if TYPE_CHECKING:
     import os
@@ -84,7 +84,7 @@ class StreamEvents(Sequence[Event], Shown):
         times : numpy.ndarray
             Ms since epoch, int64.
         columns : sequence
-            For each attribute the values: Arrow arrays of `spdist.mapping.read_rows.ARROW`; of objects lists.
+            For each attribute the values: Arrow arrays of `spdist.mapping.columns.ARROW`; of objects lists.
         """
         if len(times) and (times[1:] < times[:-1]).any():
             order = numpy.argsort(times, kind="stable")
@@ -97,7 +97,7 @@ class StreamEvents(Sequence[Event], Shown):
             ]
         if columns and not any(isinstance(column, list) for column in columns):
             batch = pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns)))))
-            return cls(schema, times.tolist(), ReadRows(batch, lambda: None))
+            return cls(schema, times.tolist(), ColumnarRows(batch, lambda: None))
         values = [column if isinstance(column, list) else column.to_pylist() for column in columns]
         return cls(schema, times.tolist(), list(zip(*values, strict=True)))
 
@@ -222,7 +222,7 @@ def arrow_table(schema: Schema, rows: Sequence[Row]) -> pa.Table:
     """
     columns = []
     for number, (name, kind) in enumerate(schema):
-        if isinstance(rows, ReadRows):
+        if isinstance(rows, ColumnarRows):
             column = rows.column(number)
         elif kind is Type.OBJECT:
             column = _objects([row[number] for row in rows])

@@ -15,7 +15,7 @@ from spdist.errors import MappingError
 from spdist.frames.columns import NamedColumns
 from spdist.language.checking.scope import suggestion
 from spdist.language.types import Schema, Type
-from spdist.mapping.read_rows import ARROW
+from spdist.mapping.columns import ARROW
 
 __all__ = ["check_suffix", "read_file", "write_file"]
 

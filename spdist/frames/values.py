@@ -17,7 +17,7 @@ from spdist.errors import MappingError
 from spdist.java.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
 from spdist.language.types import Schema, Type
 from spdist.mapping.bounds import shown
-from spdist.mapping.read_rows import ARROW
+from spdist.mapping.columns import ARROW
 
 __all__ = ["as_arrow", "decoded", "is_text", "to_column", "to_row"]
 
@@ -59,7 +59,7 @@ def decoded(column: Any) -> Any:
 
 
 def to_column(values: Any, kind: Type, name: str) -> Any:
-    """Return the values of an attribute as an Arrow array of `spdist.mapping.read_rows.ARROW`, nulls included.
+    """Return the values of an attribute as an Arrow array of `spdist.mapping.columns.ARROW`, nulls included.
 
     Numbers become those of the attribute: whole ones fit a double, and 2.0 fits an int. A float is rounded to 32 bits.
 

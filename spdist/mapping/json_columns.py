@@ -24,11 +24,10 @@ import pyarrow.json
 
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import MapSetting
+from spdist.mapping.columns import ARROW, OCTETS, ColumnarRows, bits, bounds, joined
 from spdist.mapping.json_payloads import ENVELOPE
 from spdist.mapping.kernels import Kernels
-from spdist.mapping.octets import OCTETS, bits, bounds, joined
 from spdist.mapping.payload_reader import SURELY_REAL, BatchReader, Row
-from spdist.mapping.read_rows import ARROW, ReadRows
 
 __all__ = ["BOOL", "DOUBLE", "FLOAT", "INT", "LONG", "MISSING", "TEXT", "THERE", "WRITTEN", "ColumnReader", "JsonLoop"]
 
@@ -113,7 +112,7 @@ class ColumnReader:
             self._paused = _PAUSE if 2 * len(doubtful) > len(payloads) else 0
             again, columns = self._by_arrow(payloads.take(pa.array(doubtful)))
             if columns is None and None not in again:
-                read = ReadRows.of(again, self._kinds, range(len(self._kinds)))  # type: ignore[arg-type]
+                read = ColumnarRows.of(again, self._kinds, range(len(self._kinds)))  # type: ignore[arg-type]
                 columns = None if read is None else read.named(self._schema)
             if columns is None:
                 rows = _listed(batch)
@@ -178,12 +177,12 @@ class ColumnReader:
                 return [unlike.get(number, row) for number, row in enumerate(rows)], None
         return self._rows(batch), batch
 
-    def _rows(self, batch: Any) -> ReadRows:
+    def _rows(self, batch: Any) -> ColumnarRows:
         """Return the rows of a batch; made here, concurrently with those who look at them, where that was done lately.
 
         An app looks at rows until its program is compiled.
         """
-        rows = ReadRows(batch, self._want_rows)
+        rows = ColumnarRows(batch, self._want_rows)
         if self._unwanted < _PATIENCE:
             self._unwanted += 1
             rows.make()
@@ -304,7 +303,7 @@ class _Written:
 
 
 def _listed(batch: Any) -> list[Row | None]:
-    return list(ReadRows(batch, lambda: None))
+    return list(ColumnarRows(batch, lambda: None))
 
 
 def _lines(payloads: Any, largest: int) -> Any:

@@ -20,10 +20,9 @@ import pyarrow as pa
 
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import Event, MapSetting
+from spdist.mapping.columns import OCTETS, ColumnarRows, all_rows, bounds, joined, octets_of, octets_within
 from spdist.mapping.json_payloads import ENVELOPE, is_plain_json, json_text
 from spdist.mapping.mappers import sink_mapper
-from spdist.mapping.octets import OCTETS, bounds, joined, octets_of, octets_within
-from spdist.mapping.read_rows import ReadRows, all_rows
 
 __all__ = ["JsonTexts", "PayloadWriter", "Unwritten", "together"]
 
@@ -92,12 +91,12 @@ class PayloadWriter:
             done = end
         return made
 
-    def chunks(self, rows: ReadRows, bounds: Any) -> Sequence[Any]:
+    def chunks(self, rows: ColumnarRows, bounds: Any) -> Sequence[Any]:
         """Return the payloads of many chunks, at least one, where the writer is `quick`.
 
         Parameters
         ----------
-        rows : ReadRows
+        rows : ColumnarRows
             The events.
         bounds : numpy.ndarray
             At which of them each chunk begins, and where the last one ends.
@@ -201,7 +200,7 @@ def _columns(schema: Schema, rows: Sequence[Row]) -> Sequence[Any]:
     before = f'{{"{ENVELOPE}":{{'
     for number, (name, kind) in enumerate(schema):
         end = "}" if number == len(schema) - 1 else ","
-        column = rows.column(number) if isinstance(rows, ReadRows) else [row[number] for row in rows]
+        column = rows.column(number) if isinstance(rows, ColumnarRows) else [row[number] for row in rows]
         opening, values, closing = _column(kind, column, end)
         pieces += (f"{before}{json.dumps(name)}:{opening}".encode(), values)
         before = closing

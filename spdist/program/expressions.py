@@ -14,7 +14,7 @@ from typing import Any
 from spdist.errors import Span
 from spdist.language import ast
 from spdist.language.types import Type, promote
-from spdist.mapping.read_rows import PYTHON
+from spdist.mapping.columns import PYTHON
 
 __all__ = ["FLAG", "NUMBER", "REAL", "WRITERS", "NotTyped", "TypedWriter", "Value"]
 __all__ += ["dtype_of", "either", "is_typed", "zero_of"]

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy
 
-from spdist.mapping.read_rows import ReadRows, all_rows
+from spdist.mapping.columns import ColumnarRows, all_rows
 
 __all__ = ["MAX_PATH_BYTES", "TIMER", "EventList", "Events", "child", "next_sibling", "sort_key"]
 
@@ -51,7 +51,7 @@ class Events:
     ts : numpy.ndarray
         The timestamps, ms, int64; the very object that `at` is, where that is known to be the same.
     rows : Sequence of tuple
-        The values; `ReadRows` where they are Arrow columns.
+        The values; `ColumnarRows` where they are Arrow columns.
     columns : pyarrow.RecordBatch, optional
         The very same events as the batch of a payload, where that is there already.
     """
@@ -137,7 +137,7 @@ class Events:
         """Return the events with these numbers, in that order."""
         places = _int64(numbers)
         listed = places.tolist()
-        rows = self.rows.at(places) if isinstance(self.rows, ReadRows) else [self.rows[n] for n in listed]
+        rows = self.rows.at(places) if isinstance(self.rows, ColumnarRows) else [self.rows[n] for n in listed]
         return Events(
             self.at[places],
             self.order[places],

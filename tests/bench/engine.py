@@ -30,7 +30,7 @@ from spdist.errors import SpdistError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.mapping.read_rows import ReadRows
+from spdist.mapping.columns import ColumnarRows
 from spdist.operators.core.junction import StreamPart
 from spdist.program.expressions import NotTyped
 from tests.bench.peer import Peer, PeerMissing
@@ -112,7 +112,7 @@ class Compiled(Running):
         self._types = {stream: tuple(checked.streams[stream].types) for stream, _ in workload.streams}
         self._send(warm_up)
 
-    def _picked(self, rows: ReadRows, *_: object) -> None:
+    def _picked(self, rows: ColumnarRows, *_: object) -> None:
         self.out += len(rows)
 
     def _send(self, count: int) -> float:
@@ -129,7 +129,7 @@ class Compiled(Running):
         """Return the events of a stream as columns."""
         types = self._types[stream]
         ranks = [number for number, (own, _, _) in enumerate(drawn) if own == stream]
-        rows = ReadRows.of([drawn[rank][2] for rank in ranks], types, range(len(types)))
+        rows = ColumnarRows.of([drawn[rank][2] for rank in ranks], types, range(len(types)))
         assert rows is not None
         times = numpy.array([drawn[rank][1] for rank in ranks], numpy.int64)
         return StreamPart(times, numpy.array(ranks), rows)

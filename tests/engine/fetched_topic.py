@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from spdist.engine.shards.columns import to_batch
 from spdist.engine.spark.kafka_source import KafkaReader
 from spdist.engine.spark.source import _range_record
 from spdist.transports.kafka.record_batches import FetchedMessages
+from spdist.transports.payloads.payload import to_batch
 
 __all__ = ["FetchedTopic", "Message"]
 

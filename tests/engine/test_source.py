@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.shards.columns import from_batch
 from spdist.engine.spark.source import LogDataSource, LogReader, SourceSettings, read_control
 from spdist.engine.spark.stopping import IdleTasks
 from spdist.transports.base import Record
 from spdist.transports.log import LogTransport
+from spdist.transports.payloads.payload import from_batch
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from spdist.program.functions.computed import CHANGING, MAKING
 from spdist.program.machine.compiler import interpreted
 from spdist.program.obstacle import compiled_or_why_not
 from spdist.program.running import forgetting
-from spdist.program.running.objects import ObjectTable
+from spdist.program.running.values import ObjectTable
 from tests.program.chosen_apps import OBJECTS
 from tests.program.drawn_apps import START_MS
 from tests.program.table_apps import KEPT_OBJECTS, asked_of

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import pyarrow as pa
 
 from spdist.engine.island.hosted import HostedApp
-from spdist.mapping.read_rows import ReadRows
+from spdist.mapping.columns import ColumnarRows
 from spdist.transports.delivery import Deliveries
 
 __all__ = ["both_ways", "columns", "put_out"]
@@ -46,13 +46,13 @@ def both_ways(
     return together
 
 
-def columns(rows: Sequence[Any], schema: pa.Schema) -> ReadRows | None:
+def columns(rows: Sequence[Any], schema: pa.Schema) -> ColumnarRows | None:
     """The rows as they are read; None where they cannot be."""
     try:
         arrays = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), schema, strict=True)]
     except UnicodeEncodeError:
         return None
-    return ReadRows(pa.record_batch(arrays, schema=schema), lambda: None)
+    return ColumnarRows(pa.record_batch(arrays, schema=schema), lambda: None)
 
 
 def put_out(app: HostedApp) -> dict[str, list[Any]]:

@@ -14,10 +14,10 @@ from spdist.errors import MappingError
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import MapSetting
+from spdist.mapping.columns import ColumnarRows
 from spdist.mapping.mappers import sink_mapper, source_mapper
 from spdist.mapping.payload_reader import BatchReader
 from spdist.mapping.payload_writer import JsonTexts, PayloadWriter
-from spdist.mapping.read_rows import ReadRows
 from spdist.transports.event_log import encoded
 
 _KINDS = ("string", "int", "long", "float", "double", "bool", "object")
@@ -252,7 +252,7 @@ def test_texts_that_follow_one_another(parts: list[list[int]], columnar: list[bo
             expected += map(encoded, mapper.write([(0, one) for one in own]))
             chunks += [(len(rows), len(rows) + size)] if size > 1 else []
             rows += own
-        columns = ReadRows.of(rows, schema.types, range(3)) if read else None
+        columns = ColumnarRows.of(rows, schema.types, range(3)) if read else None
         texts.append(JsonTexts.grouped(schema, rows if columns is None else columns, chunks))
     whole = JsonTexts.following(texts)
     assert len(whole) == len(expected)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from spdist.errors import MappingError
 from spdist.java.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
 from spdist.language.types import Schema
-from spdist.mapping.read_rows import ReadRows
+from spdist.mapping.columns import ColumnarRows
 from spdist.transports.events import EventList, Events
 from spdist.transports.payloads.payload import Payload, pack_value, payload_columns, unpack_value
 
@@ -74,12 +74,12 @@ def test_events_that_follow_others_are_those_of_both() -> None:
 def test_rows_that_were_read_as_columns_are_written_as_those() -> None:
     written = Payload(PAIR).encode(Events.of([(1000 + n, (f"s{n}", n)) for n in range(100)]))
     events = Payload(PAIR).decode(written)
-    assert isinstance(events.rows, ReadRows)
+    assert isinstance(events.rows, ColumnarRows)
     assert Payload(PAIR).encode(events) == written
     assert list(events.picked([3, 1])) == [[*events][3], [*events][1]]
     others = Payload(PAIR).decode(written)
     both = Events.following([others, others.part(98, 100)])
-    assert isinstance(both.rows, ReadRows)
+    assert isinstance(both.rows, ColumnarRows)
     assert both.rows == [*events.rows, *events.rows[98:]]
 
 

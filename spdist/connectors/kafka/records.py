@@ -17,7 +17,7 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spdist.mapping.octets import OCTETS, bounds, joined, octets_of
+from spdist.mapping.columns import OCTETS, bounds, joined, octets_of
 from spdist.mapping.payload_writer import JsonTexts
 from spdist.transports.delivery import ID_HEADER, Deliveries, Delivery
 from spdist.transports.event_log import encoded

@@ -17,7 +17,7 @@ from spdist.engine.island.hosted import HostedApp
 from spdist.extension import install
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.types import Schema, Type
-from spdist.mapping.read_rows import ARROW, ReadRows
+from spdist.mapping.columns import ARROW, ColumnarRows
 from spdist.operators.base import Row
 from spdist.operators.core.codec import decode, encode
 from spdist.operators.core.junction import StreamPart
@@ -194,5 +194,5 @@ def _rows(batch: Any, number: int, schema: Schema) -> Sequence[Row]:
     columns = [batch.column(value_column(number, place)) for place in range(len(schema))]
     if Type.OBJECT not in schema.types:
         typed = [column.cast(ARROW[kind]) for column, kind in zip(columns, schema.types, strict=True)]
-        return ReadRows(pa.RecordBatch.from_arrays(typed, schema.names), lambda: None)
+        return ColumnarRows(pa.RecordBatch.from_arrays(typed, schema.names), lambda: None)
     return list(zip(*map(plain_values, columns), strict=True))

@@ -12,8 +12,7 @@ from spdist.engine.frames.plan import FramePlan
 from spdist.engine.frames.routing import route
 from spdist.engine.frames.spans import reach
 from spdist.engine.frames.wire import Told, Wire, by_shard
-from spdist.engine.shards.columns import arrow_without_pandas
-from spdist.engine.shards.memory import collect_rarely
+from spdist.engine.shards.memory import arrow_without_pandas, collect_rarely
 
 __all__ = ["run_batch_frames", "run_shards"]
 

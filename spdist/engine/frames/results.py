@@ -13,8 +13,8 @@ from spdist.engine.frames.plan import FramePlan
 from spdist.engine.frames.spark_types import EVENT_TIME, arrow_type
 from spdist.errors import MappingError
 from spdist.language.types import Schema, Type
+from spdist.mapping.columns import ColumnarRows
 from spdist.mapping.json_payloads import json_text
-from spdist.mapping.read_rows import ReadRows
 from spdist.operators.base import Arrival, Row
 
 __all__ = ["Results"]
@@ -61,7 +61,7 @@ class _Stream:
         self._close()
         columns = []
         for place, (name, kind) in enumerate(self.schema):
-            values = rows.column(place) if isinstance(rows, ReadRows) else [row[place] for row in rows]
+            values = rows.column(place) if isinstance(rows, ColumnarRows) else [row[place] for row in rows]
             values = list(map(_text, _listed(values))) if kind is Type.OBJECT else values
             columns.append(self._column(name, kind, values))
         self._parts.append((times, columns))

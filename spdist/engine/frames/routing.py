@@ -12,7 +12,7 @@ from spdist.engine.frames.app import checked_by, most_jump_ms
 from spdist.engine.frames.plan import FramePlan
 from spdist.engine.frames.spans import Spans
 from spdist.engine.frames.wire import control_rows, milliseconds, value_column
-from spdist.engine.shards.columns import arrow_without_pandas
+from spdist.engine.shards.memory import arrow_without_pandas
 from spdist.engine.shards.splitting import shards_of
 from spdist.transports.routing import key_text
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from spdist.engine.frames.island import FrameIsland, batch_records
 from spdist.engine.frames.plan import FramePlan
-from spdist.engine.frames.state import FrameHome, QueryStart
+from spdist.engine.frames.state import FrameDirectory, QueryStart
 from spdist.engine.frames.wire import Told, by_shard
 from spdist.engine.shards.shard import Shard, SnapshotPolicy
 
@@ -25,7 +25,7 @@ class FrameShards:
     ----------
     plan : FramePlan
         What is to be done.
-    home : FrameHome
+    home : FrameDirectory
         Where the state is.
     start : QueryStart
         The start.
@@ -43,7 +43,7 @@ class FrameShards:
     """
 
     def __init__(
-        self, plan: FramePlan, home: FrameHome, start: QueryStart, policy: SnapshotPolicy | None = None
+        self, plan: FramePlan, home: FrameDirectory, start: QueryStart, policy: SnapshotPolicy | None = None
     ) -> None:
         self._plan = plan
         self._home = home

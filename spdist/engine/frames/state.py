@@ -27,7 +27,7 @@ from spdist.language.format import format_app
 from spdist.operators.core.codec import seal, unseal
 from spdist.planning.compiled import tree_of
 
-__all__ = ["FrameHome", "QueryStart"]
+__all__ = ["FrameDirectory", "QueryStart"]
 
 _KIND, _FORMAT = "frames", 1
 _NEW = "give the query a new checkpoint, in both places; it begins anew there"
@@ -53,7 +53,7 @@ class QueryStart:
 
 
 @dataclass(frozen=True, slots=True)
-class FrameHome:
+class FrameDirectory:
     """The directory of one transformation.
 
     Parameters
@@ -68,7 +68,7 @@ class FrameHome:
     name: str
 
     @classmethod
-    def of(cls, request: FrameRequest, app: str, base: str | os.PathLike[str] = ".") -> FrameHome:
+    def of(cls, request: FrameRequest, app: str, base: str | os.PathLike[str] = ".") -> FrameDirectory:
         """Return the one that is asked for; a relative checkpoint starts from `base`, as it does for Spark.
 
         Raises

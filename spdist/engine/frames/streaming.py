@@ -21,10 +21,9 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 from spdist.engine.frames.plan import FramePlan
 from spdist.engine.frames.routing import route
 from spdist.engine.frames.shards import FrameShards
-from spdist.engine.frames.state import FrameHome, QueryStart
+from spdist.engine.frames.state import FrameDirectory, QueryStart
 from spdist.engine.frames.wire import Wire
-from spdist.engine.shards.columns import arrow_without_pandas
-from spdist.engine.shards.memory import collect_rarely, set_aside
+from spdist.engine.shards.memory import arrow_without_pandas, collect_rarely, set_aside
 from spdist.engine.spark.streaming_query import own_workers
 from spdist.errors import EngineError
 
@@ -35,14 +34,14 @@ _STATEFUL = re.compile(r"\b(\w*Aggregate|Deduplicate\w*|\w*WithState\w*|GlobalLi
 _JOIN, _STREAM = re.compile(r"\bJoin\b"), re.compile(r"\bStreaming\w*Relation")
 
 
-def run_streaming_frames(plan: FramePlan, home: FrameHome, frames: Sequence[DataFrame]) -> DataFrame:
+def run_streaming_frames(plan: FramePlan, home: FrameDirectory, frames: Sequence[DataFrame]) -> DataFrame:
     """Return the result of an app over streaming frames, as a streaming frame.
 
     Parameters
     ----------
     plan : FramePlan
         What is to be done.
-    home : FrameHome
+    home : FrameDirectory
         Where its state is.
     frames : sequence of DataFrame
         Those of the plan's inputs.
@@ -69,7 +68,7 @@ def run_streaming_frames(plan: FramePlan, home: FrameHome, frames: Sequence[Data
 
 
 def _hosted(
-    rows: DataFrame, run: Callable[[Iterator[Any]], Iterator[Any]], plan: FramePlan, home: FrameHome, shard: int
+    rows: DataFrame, run: Callable[[Iterator[Any]], Iterator[Any]], plan: FramePlan, home: FrameDirectory, shard: int
 ) -> DataFrame:
     """Return what comes of the rows of a shard, whose task has a Python worker of its own where that is possible."""
     if not isinstance(rows, ClassicFrame):
@@ -91,7 +90,7 @@ def _keeps_state(frame: Any) -> bool:
 _KEPT: dict[str, tuple[str, FrameShards]] = {}
 
 
-def _run(plan: FramePlan, home: FrameHome, order: Sequence[str], batches: Iterator[Any]) -> Iterator[Any]:
+def _run(plan: FramePlan, home: FrameDirectory, order: Sequence[str], batches: Iterator[Any]) -> Iterator[Any]:
     """Run one micro-batch of the shards whose rows come to a task."""
     arrow_without_pandas()
     collect_rarely()

@@ -13,7 +13,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 from spdist.engine.frames.batch import run_batch_frames
 from spdist.engine.frames.fitting import FrameRequest
 from spdist.engine.frames.plan import frames_by_stream, plan_frames
-from spdist.engine.frames.state import FrameHome
+from spdist.engine.frames.state import FrameDirectory
 from spdist.engine.frames.streaming import run_streaming_frames
 from spdist.errors import MappingError
 from spdist.language.checking.checked import CheckedApp
@@ -69,7 +69,7 @@ def transform_frames(
     if request.until is not None and any(streaming.values()):
         raise MappingError("'until' is for batches: a stream stops when its query does")
     spark = _Spark(next(iter(given.values())))
-    home = FrameHome.of(request, checked.name, spark.directory) if any(streaming.values()) else None
+    home = FrameDirectory.of(request, checked.name, spark.directory) if any(streaming.values()) else None
 
     def default() -> int:
         return spark.shards(_SHARDS_A_CORE) if home is None else home.shards() or spark.shards(1)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from spdist.engine.island.runs import Key, as_run
-from spdist.mapping.read_rows import ReadRows, all_rows
+from spdist.mapping.columns import ColumnarRows, all_rows
 from spdist.operators.base import Arrival
 from spdist.operators.core.junction import StreamPart
 from spdist.planning.topology import AssignedInput
@@ -122,7 +122,7 @@ def _part(runs: Sequence[tuple[Events, Any]]) -> StreamPart:
     if len(ranks) > 1 and int(numpy.diff(ranks).min()) < 0:  # of several channels
         order = ranks.argsort()
         at, ts, ranks = at[order], ts[order], ranks[order]
-        rows = rows.at(order) if isinstance(rows, ReadRows) else [rows[place] for place in order.tolist()]
+        rows = rows.at(order) if isinstance(rows, ColumnarRows) else [rows[place] for place in order.tolist()]
     return StreamPart(at, ranks, rows, None if (at == ts).all() else ts)
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from spdist.engine.island.cuts import Cut
 from spdist.errors import PlanningError
 from spdist.language.types import Schema, Type
-from spdist.mapping.read_rows import ReadRows
+from spdist.mapping.columns import ColumnarRows
 from spdist.operators.base import Arrival
 from spdist.planning.topology import AssignedOutput, Publishing, Strategy
 from spdist.transports.base import NO_CLOCK, Record
@@ -74,7 +74,7 @@ class _Route:
 
     def _places_of(self, rows: Sequence[tuple[Any, ...]], key: int) -> Any:
         """Return the partition of each row, as an array."""
-        column = rows.column(key) if isinstance(rows, ReadRows) else None
+        column = rows.column(key) if isinstance(rows, ColumnarRows) else None
         if column is not None and pa.types.is_string(column.type):
             coded = column.dictionary_encode("encode")
             places = [self._place(value) for value in coded.dictionary.to_pylist()]
@@ -128,7 +128,9 @@ class OutputEvents:
     def extend(self, events: Events) -> None:
         """Append events."""
         self._close()
-        self._parts.append(events if isinstance(events.rows, ReadRows | list) else replace(events, rows=[*events.rows]))
+        self._parts.append(
+            events if isinstance(events.rows, ColumnarRows | list) else replace(events, rows=[*events.rows])
+        )
 
     def drain(self) -> Events:
         """Return the events in order, and forget them; rows stay columns where all are."""

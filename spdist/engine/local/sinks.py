@@ -13,9 +13,9 @@ from spdist.errors import MappingError, TransportError, TransportUnavailableErro
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import MapSetting
+from spdist.mapping.columns import ColumnarRows
 from spdist.mapping.mappers import sink_mapper
 from spdist.mapping.payload_writer import PayloadWriter, together
-from spdist.mapping.read_rows import ReadRows
 from spdist.mapping.templates import Filled, Template
 from spdist.operators.base import Arrival, Row
 from spdist.operators.core.distribution import distribution
@@ -271,7 +271,7 @@ class _Together:
             self._chunks.append((begin, begin + len(rows)))
         self._rows.extend(rows)
 
-    def _receive_columns(self, rows: ReadRows, bounds: Any, *_: Any) -> None:
+    def _receive_columns(self, rows: ColumnarRows, bounds: Any, *_: Any) -> None:
         self._parts += [*self._written(), self._writer.chunks(rows, bounds)]
 
     def _written(self) -> Iterator[Sequence[Any]]:

@@ -43,7 +43,6 @@ from typing import Any
 from urllib.parse import quote
 
 from spdist.engine.island.cuts import Cut
-from spdist.engine.shards.columns import to_batch, unpacked
 from spdist.engine.shards.copies import Copies
 from spdist.engine.shards.places import (
     ObjectPlace,
@@ -58,7 +57,7 @@ from spdist.engine.shards.places import (
 from spdist.errors import FencedError, StateError
 from spdist.operators.core.codec import seal, unseal
 from spdist.transports.base import Record
-from spdist.transports.payloads.payload import arrow_bytes
+from spdist.transports.payloads.payload import arrow_bytes, to_batch, unpacked
 from spdist.transports.retracted import Undone
 
 __all__ = [

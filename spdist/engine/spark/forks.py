@@ -286,7 +286,7 @@ class _Forker:
 
 def _load() -> None:
     """Load all that Spark's Python processes need."""
-    from spdist.engine.shards.columns import arrow_without_pandas
+    from spdist.engine.shards.memory import arrow_without_pandas
 
     arrow_without_pandas()
     for name in _LOADED:

@@ -16,13 +16,14 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from spdist.engine.shards.columns import RECORD_DDL, arrow_without_pandas, to_batch
+from spdist.engine.shards.memory import arrow_without_pandas
 from spdist.engine.shards.state import Positions
 from spdist.engine.spark.carried import carrying_errors
 from spdist.engine.spark.kafka_source import KafkaPlan, Planned, ranges_of
 from spdist.engine.spark.stopping import IdleTasks, StopFlag
 from spdist.transports.base import Record
 from spdist.transports.opening import open_place
+from spdist.transports.payloads.payload import RECORD_DDL, to_batch
 from spdist.transports.read_ahead import SizedReader, sized_reader
 
 __all__ = [
@@ -260,7 +261,7 @@ class LogDataSource(DataSource):
         return "spdist_log"
 
     def schema(self) -> str:
-        """Return the columns; see `spdist.engine.shards.columns`."""
+        """Return the columns; see `spdist.transports.payloads.payload.to_batch`."""
         return RECORD_DDL
 
     def simpleStreamReader(self, schema: Any) -> LogReader:

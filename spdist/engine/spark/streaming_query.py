@@ -20,12 +20,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spdist.engine.shards.columns import ROUTED_DDL
 from spdist.engine.spark.forks import INSTANCE
 from spdist.engine.spark.query import QuerySettings
 from spdist.engine.spark.session import SparkHost
 from spdist.engine.spark.source import LogDataSource
 from spdist.engine.spark.tasks import COUNTERS, rejected_column, route_batch, run_batch, run_routed_batch
+from spdist.transports.payloads.payload import ROUTED_DDL
 
 __all__ = ["OBSERVED", "own_workers", "start_query"]
 

@@ -30,9 +30,8 @@ from pyspark import TaskContext
 from spdist.connectors.sending import SinkContext, Sinks
 from spdist.engine.island.island import Output
 from spdist.engine.island.messages import Mapped, mapped_topics
-from spdist.engine.shards.columns import arrow_without_pandas, from_batch, from_routed, to_routed
 from spdist.engine.shards.copies import Copies
-from spdist.engine.shards.memory import check_memory, collect_rarely, resident_bytes, set_aside
+from spdist.engine.shards.memory import arrow_without_pandas, check_memory, collect_rarely, resident_bytes, set_aside
 from spdist.engine.shards.shards import BackgroundCall, Counters, HostedShards, Router, island_maker
 from spdist.engine.shards.state import Positions, StateStore
 from spdist.engine.spark.appended import not_appended
@@ -49,6 +48,7 @@ from spdist.transports.delivery import Outgoing
 from spdist.transports.kafka.transport import read_headers
 from spdist.transports.opening import open_place
 from spdist.transports.payloads.headers import outsiders_record
+from spdist.transports.payloads.payload import from_batch, from_routed, to_routed
 
 if TYPE_CHECKING:
     from spdist.transports.kafka.record_batches import FetchedMessages

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy
 
 from spdist.language.types import Type
-from spdist.mapping.read_rows import PYTHON, ReadRows
+from spdist.mapping.columns import PYTHON, ColumnarRows
 from spdist.operators.base import Arrival, Row
 from spdist.operators.core.junction import NO_TIMER, Receive, ReceiveChunk, StreamPart
 from spdist.program.arrays import ASKS
@@ -110,7 +110,7 @@ class _Given:
     __slots__ = ("_asked", "_columns", "_made", "_stamps")
 
     def __init__(self, stamps: Any, rows: Sequence[Row]) -> None:
-        self._columns = rows if isinstance(rows, ReadRows) else None
+        self._columns = rows if isinstance(rows, ColumnarRows) else None
         self._stamps = stamps
         self._made: Sequence[Arrival] = ()
         if self._columns is None:

@@ -13,16 +13,16 @@ import numpy
 import pyarrow.compute as pc
 
 from spdist.language.types import Type
-from spdist.mapping.read_rows import PYTHON, ReadRows
+from spdist.mapping.columns import PYTHON, ColumnarRows
 from spdist.operators.base import Arrival, Row
 from spdist.operators.core.junction import NO_TIMER, StreamPart
 from spdist.program.arrays import ASKS, FAILURES, LINES
 from spdist.program.machine.compiler import Compiled
 from spdist.program.parts import Program
-from spdist.program.running.columns import Ranks, names_of, nulls_of, rows_of, together
 from spdist.program.running.lines import write_lines
 from spdist.program.running.orders import answer
 from spdist.program.running.rooms import Rooms
+from spdist.program.running.values import names_of, nulls_of, rows_of, together
 from spdist.program.tables.text import REFUSED
 from spdist.program.windows.shape import FAR
 
@@ -76,6 +76,58 @@ class PutOut:
         if not self.firsts.any():
             return None
         return numpy.arange(len(self.rows)) + numpy.repeat(self.firsts - self.bounds[:-1], numpy.diff(self.bounds))
+
+
+class Ranks:
+    """The events of a batch, by rank.
+
+    Parameters
+    ----------
+    sources : Sequence of str
+        The streams that they may be of.
+
+    State
+    -----
+    Numbers from 0 on, and of each source its own one: for two batches as large as the largest.
+    """
+
+    def __init__(self, sources: Sequence[str]) -> None:
+        self._sources = sources
+        self._numbers = numpy.arange(1)
+        self._of_source: dict[str, Any] = {}
+
+    def first(self, count: int) -> Any:
+        """Return so many numbers from 0 on; nobody writes to them."""
+        self._make(count)
+        return self._numbers[:count]
+
+    def _make(self, count: int) -> None:
+        if count > len(self._numbers):
+            self._numbers, self._of_source = numpy.arange(2 * count), {}
+
+    def events(self, parts: Mapping[str, StreamPart]) -> tuple[Any, Any, Any]:
+        """Return of all events their place among those of their source, when they are due, and the number of that.
+
+        Nobody writes to what is returned: of one stream it is used again.
+        """
+        total = sum(len(part.times) for part in parts.values())
+        self._make(total)
+        if len(parts) == 1:
+            ((stream, part),) = parts.items()
+            which = self._of_source.get(stream)
+            if which is None:
+                which = self._of_source[stream] = numpy.full(
+                    len(self._numbers), self._sources.index(stream), numpy.int16
+                )
+            at = numpy.ascontiguousarray(part.times, numpy.int64)
+            return self._numbers[:total], at, which[:total]
+        begins, at = (numpy.empty(total, numpy.int64) for _ in range(2))
+        which = numpy.empty(total, numpy.int16)
+        for stream, part in parts.items():
+            begins[part.ranks] = self._numbers[: len(part.times)]
+            at[part.ranks] = part.times
+            which[part.ranks] = self._sources.index(stream)
+        return begins, at, which
 
 
 class Running(Rooms):
@@ -143,7 +195,7 @@ class Running(Rooms):
         columns: dict[str, dict[int, Any]] = {}
         self.refused = NOT_TYPED
         for stream, part in parts.items():
-            read = ReadRows.of(part.rows, self._types[stream], self._wanted[stream])
+            read = ColumnarRows.of(part.rows, self._types[stream], self._wanted[stream])
             if read is None:
                 return None
             given = columns[stream] = {place: read.column(place) for place in self._wanted[stream]}

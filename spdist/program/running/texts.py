@@ -10,12 +10,14 @@ import numpy
 import pyarrow as pa
 
 from spdist.language.types import Type
-from spdist.program.running.columns import texts_of
+from spdist.mapping.columns import validity
 
-__all__ = ["TextTable", "numbers_of"]
+__all__ = ["TextTable", "numbers_of", "texts_of"]
 
 _FIRST = 64
 _MOST_KNOWN = 10_000
+#: What a column of Arrow with offsets of 32 bits may hold.
+_MOST_BYTES = 2**31 - 1
 
 
 class TextTable:
@@ -162,3 +164,39 @@ def numbers_of(column: Any, type: Type, texts: TextTable, into: Any = None) -> A
     if column.null_count:
         column = column.fill_null(False if type is Type.BOOL else 0)
     return column.to_numpy(zero_copy_only=False)
+
+
+def texts_of(begins: Any, content: Any, rows: Any, nulls: Any, kernels: Any) -> Any:
+    """Return texts as a column of their own.
+
+    Parameters
+    ----------
+    begins, content : numpy.ndarray
+        Where each text begins, and the last one ends; the bytes.
+    rows : numpy.ndarray
+        Which ones, int64.
+    nulls : numpy.ndarray, optional
+        Where not 0, there is none.
+    kernels : module
+        `spdist.program.machine.kernels`.
+
+    Raises
+    ------
+    IndexError
+        There is no such row.
+    OverflowError
+        They have more bytes than a column of Arrow.
+    """
+    # The kernels are compiled for what is read only, as some of it is.
+    begins, content = begins.view(), content.view()
+    begins.flags.writeable = content.flags.writeable = False
+    bounds = numpy.empty(len(rows) + 1, numpy.int32)
+    size = kernels.bounds_gathered(begins, rows, bounds)
+    if size < 0:
+        raise IndexError(f"one of the rows is none of {len(begins) - 1}")
+    if size > _MOST_BYTES:
+        raise OverflowError(f"the texts of a batch have {size} bytes together")
+    gathered = numpy.empty(size + kernels.SLACK, numpy.uint8)
+    kernels.texts_gathered(begins, content, rows, bounds, gathered)
+    valid = None if nulls is None else validity(nulls)
+    return pa.StringArray.from_buffers(len(rows), pa.py_buffer(bounds), pa.py_buffer(gathered), valid)

@@ -16,6 +16,8 @@ Columns of a payload, in order:
 An attribute travels as the Arrow type of its SiddhiQL type. SiddhiQL lets values through that are not of the declared
 type (``cast`` never converts), and ``object`` holds anything: such a column travels as tagged JSON, so that the next
 group sees the very values that the same query on one machine would see.
+
+The records that hold payloads go through Spark, and into segments, as batches of Arrow, too.
 """
 
 from __future__ import annotations
@@ -31,27 +33,36 @@ from typing import Any
 
 import numpy
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spdist.errors import MappingError
 from spdist.java.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import Event, Lost
+from spdist.mapping.columns import ARROW, PYTHON, ColumnarRows
 from spdist.mapping.payload_reader import Failed
-from spdist.mapping.read_rows import ARROW, ReadRows
 from spdist.mapping.rejected import RejectCounter
+from spdist.transports.base import Record
 from spdist.transports.events import EventList, Events, child
 from spdist.transports.payloads.external import ExternalReader, is_marked, read_marked
 
 __all__ = [
     "MAX_PAYLOAD_BYTES",
     "PLACE",
+    "RECORD_DDL",
+    "ROUTED_DDL",
     "Payload",
     "arrow_bytes",
     "column_values",
+    "from_batch",
+    "from_routed",
     "pack_value",
     "payload_columns",
     "since",
+    "to_batch",
+    "to_routed",
     "unpack_value",
+    "unpacked",
 ]
 
 log = logging.getLogger(__name__)
@@ -59,20 +70,30 @@ log = logging.getLogger(__name__)
 #: A payload is split between chunks above this size.
 MAX_PAYLOAD_BYTES = 512 * 1024
 
-#: SiddhiQL type → Python type of its values.
-_PLAIN: dict[Type, type] = {
-    Type.STRING: str,
-    Type.INT: int,
-    Type.LONG: int,
-    Type.FLOAT: float,
-    Type.DOUBLE: float,
-    Type.BOOL: bool,
-}
 #: The column that only shares of payloads have.
 PLACE = "__place"
 #: Fewer are made rows when they come: to keep them as columns costs more.
 _FEW = 64
 _ALWAYS = {"__ts", "__order"}
+_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("count", pa.int32()),
+        ("producer", pa.string()),
+        ("seq", pa.int64()),
+        ("clock", pa.int64()),
+        ("value", pa.binary()),
+    ]
+)
+#: The same in Spark's words.
+RECORD_DDL = (
+    "topic string, partition int, offset bigint, count int, producer string, seq bigint, clock bigint, value binary"
+)
+
+#: On the way to the islands: Spark partition and number of the shard first.
+ROUTED_DDL = f"target int, shard int, {RECORD_DDL}"
 _OPTIONAL = {"__path", "__at", "__chunk", PLACE}
 _TAGGED = {b"spdist": b"tagged-json"}
 
@@ -112,11 +133,11 @@ class Payload:
             return arrow_bytes(events.columns)
         fields, arrays = self._own_columns(events)
         rows = events.rows
-        widths = {rows.width} if isinstance(rows, ReadRows) else set(map(len, rows))
+        widths = {rows.width} if isinstance(rows, ColumnarRows) else set(map(len, rows))
         if widths != {len(self.schema)}:
             raise ValueError(f"rows of {widths} values for {self.schema}")
         for place, (name, kind) in enumerate(self.schema):
-            column = rows.column(place) if isinstance(rows, ReadRows) else None
+            column = rows.column(place) if isinstance(rows, ColumnarRows) else None
             if column is not None and column.type == ARROW.get(kind):
                 described, values = pa.field(name, ARROW[kind]), column
             else:
@@ -168,7 +189,7 @@ class Payload:
         schema = batch.schema
         fields = [schema.field(name) for name in self.schema.names]
         if fields and batch.num_rows >= _FEW and self._typed(fields):
-            return ReadRows(batch.select(self.schema.names), _nobody)
+            return ColumnarRows(batch.select(self.schema.names), _nobody)
         columns = [column_values(batch.column(one.name), one.metadata) for one in fields]
         return list(zip(*columns, strict=True)) if columns else [()] * batch.num_rows
 
@@ -315,7 +336,7 @@ def _middle_cut(events: Events) -> int | None:
 
 
 def _encode_column(name: str, kind: Type, column: Sequence[Any]) -> tuple[Any, Any]:
-    if kind in _PLAIN and set(map(type, column)) <= {_PLAIN[kind], type(None)}:
+    if kind in PYTHON and set(map(type, column)) <= {PYTHON[kind], type(None)}:
         try:
             return pa.field(name, ARROW[kind]), pa.array(column, ARROW[kind])
         except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
@@ -416,3 +437,40 @@ _SINGLE: dict[str, Any] = {
     "bd": Decimal,
     "op": lambda parts: Opaque(*parts),
 }
+
+
+def to_batch(records: Sequence[Record]) -> Any:
+    """Return `records` as one Arrow batch."""
+    columns = zip(
+        *((r.topic, r.partition, r.offset, r.count, r.producer, r.seq, r.clock, r.value) for r in records), strict=True
+    )
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
+    return pa.record_batch(arrays, schema=_SCHEMA)
+
+
+def from_batch(batch: Any) -> Iterator[Record]:
+    """Yield the records of a batch in order."""
+    columns = [batch.column(name).to_pylist() for name in _SCHEMA.names]
+    for topic, partition, offset, count, producer, seq, clock, value in zip(*columns, strict=True):
+        yield Record(topic, partition, value, count, producer, seq, clock, offset)
+
+
+def unpacked(value: bytes) -> Iterator[Record]:
+    """Yield the records of batches in Arrow's bytes in order."""
+    with pa.ipc.open_stream(value) as reader:
+        for batch in reader:
+            yield from from_batch(batch)
+
+
+def to_routed(routed: Sequence[tuple[int, int, Record]]) -> Any:
+    """Return ``(Spark partition, number of the shard, record)`` as one Arrow batch."""
+    targets, shards, records = zip(*routed, strict=True)
+    batch = to_batch(records)
+    places = [pa.array(targets, pa.int32()), pa.array(shards, pa.int32())]
+    return pa.record_batch([*places, *batch.columns], names=["target", "shard", *batch.schema.names])
+
+
+def from_routed(batch: Any, target: int) -> Iterator[tuple[int, Record]]:
+    """Yield number of the shard and record of each row for a Spark partition, in order."""
+    batch = batch.filter(pc.equal(batch.column("target"), target))
+    return zip(batch.column("shard").to_pylist(), from_batch(batch), strict=True)

@@ -18,13 +18,13 @@ from spdist.engine.frames.plan import FramePlan, plan_frames
 from spdist.engine.frames.routing import route
 from spdist.engine.frames.shards import FrameShards
 from spdist.engine.frames.spark_types import spark_type
-from spdist.engine.frames.state import FrameHome, QueryStart
+from spdist.engine.frames.state import FrameDirectory, QueryStart
 from spdist.engine.shards.shard import SnapshotPolicy
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
-from spdist.mapping.read_rows import ARROW
+from spdist.mapping.columns import ARROW
 
 #: Number of the stream, time in ms, place among the rows of one time, values.
 Given = tuple[int, int, int, tuple[Any, ...]]
@@ -111,7 +111,7 @@ class Query:
 
     def __init__(self, plan: FramePlan, place: Path, draw: random.Random) -> None:
         self.plan = plan
-        self.home = FrameHome(place, plan.name)
+        self.home = FrameDirectory(place, plan.name)
         self.draw = draw
         self.batch = 0
         self.run = 0

@@ -13,7 +13,7 @@ import pytest
 from spdist.engine.frames.fitting import FrameRequest
 from spdist.engine.frames.plan import FramePlan
 from spdist.engine.frames.shards import FrameShards
-from spdist.engine.frames.state import FrameHome, QueryStart
+from spdist.engine.frames.state import FrameDirectory, QueryStart
 from spdist.engine.shards.shard import SnapshotPolicy
 from spdist.errors import EngineError, StateError
 from tests.engine.frames.pipeline import Given, came, order_of, planned, routed
@@ -47,7 +47,7 @@ def rows(batch: int) -> list[Given]:
 
 
 def run(
-    home: FrameHome, plan: FramePlan, batch: int, query: str = "q", run: str = "r", kept: FrameShards | None = None
+    home: FrameDirectory, plan: FramePlan, batch: int, query: str = "q", run: str = "r", kept: FrameShards | None = None
 ) -> list[Any]:
     start = QueryStart(query, run, batch)
     kept = kept or FrameShards(plan, home, start)
@@ -56,14 +56,17 @@ def run(
 
 
 def test_a_repeated_batch_gives_the_same_rows_with_the_same_ids_whoever_repeats_it(checkpoint: Path) -> None:
-    made, home = plan(), FrameHome(checkpoint, "Sums")
+    made, home = plan(), FrameDirectory(checkpoint, "Sums")
     first = run(home, made, 0)
     assert run(home, made, 0) == run(home, replace(made, token="again"), 0, run="r2") == first
     assert [row for _, row in sorted(came(made, run(home, made, 1))["Out"])] == [(f"k{n}", 2) for n in range(4)]
 
 
 def test_rows_come_in_another_order_the_second_time_and_the_first_one_counts(checkpoint: Path) -> None:
-    text, home = "define stream S (k string, v long); from S select k, v insert into Out;", FrameHome(checkpoint, "a")
+    text, home = (
+        "define stream S (k string, v long); from S select k, v insert into Out;",
+        FrameDirectory(checkpoint, "a"),
+    )
     made = plan(text, shards=1)
     start, one = QueryStart("q", "r", 0), [(0, 5, 0, ("a", 1)), (0, 5, 0, ("b", 2))]
     told = [
@@ -75,7 +78,7 @@ def test_rows_come_in_another_order_the_second_time_and_the_first_one_counts(che
 
 
 def test_a_batch_without_rows_changes_nothing(checkpoint: Path) -> None:
-    made, home = plan(), FrameHome(checkpoint, "Sums")
+    made, home = plan(), FrameDirectory(checkpoint, "Sums")
     run(home, made, 0)
     before = sorted(path.name for path in home.directory.rglob("*"))
     start = QueryStart("q", "r", 1)
@@ -85,7 +88,7 @@ def test_a_batch_without_rows_changes_nothing(checkpoint: Path) -> None:
 
 
 def test_old_snapshots_and_segments_go(checkpoint: Path) -> None:
-    made, home = plan(shards=1), FrameHome(checkpoint, "Sums")
+    made, home = plan(shards=1), FrameDirectory(checkpoint, "Sums")
     kept = FrameShards(made, home, QueryStart("q", "r", 0), SnapshotPolicy(segments=3))
     for batch in range(20):
         run(home, made, batch, kept=kept)
@@ -106,7 +109,7 @@ def test_old_snapshots_and_segments_go(checkpoint: Path) -> None:
 def test_the_state_of_another_plan_is_refused_by_the_driver_and_by_tasks(
     checkpoint: Path, other: FramePlan, said: str
 ) -> None:
-    home = FrameHome(checkpoint, "Sums")
+    home = FrameDirectory(checkpoint, "Sums")
     home.check(other)
     run(home, SUMS, 0)
     home.check(plan(TEXT.replace("select", "\nselect  ")))
@@ -118,7 +121,7 @@ def test_the_state_of_another_plan_is_refused_by_the_driver_and_by_tasks(
 
 
 def test_a_state_whose_checkpoint_was_removed_is_refused(checkpoint: Path) -> None:
-    home = FrameHome(checkpoint, "Sums")
+    home = FrameDirectory(checkpoint, "Sums")
     run(home, SUMS, 0)
     (checkpoint / "metadata").write_text('{"id":"another"}')
     with pytest.raises(StateError, match=r"belongs to the query q, not to another: its checkpoint was\s+removed"):
@@ -129,7 +132,7 @@ def test_a_state_whose_checkpoint_was_removed_is_refused(checkpoint: Path) -> No
 
 
 def test_a_checkpoint_whose_state_was_removed_is_refused(checkpoint: Path) -> None:
-    home = FrameHome(checkpoint, "Sums")
+    home = FrameDirectory(checkpoint, "Sums")
     run(home, SUMS, 0)
     shutil.rmtree(home.store(1, 2).directory)
     with pytest.raises(StateError, match=r"shard-2-of-2 is missing"):
@@ -140,7 +143,7 @@ def test_a_checkpoint_whose_state_was_removed_is_refused(checkpoint: Path) -> No
 
 
 def test_an_older_checkpoint_is_refused(checkpoint: Path) -> None:
-    home = FrameHome(checkpoint, "Sums")
+    home = FrameDirectory(checkpoint, "Sums")
     for batch in range(3):
         run(home, SUMS, batch)
     with pytest.raises(StateError, match=r"is at batch 1, the state in .* at batch\s+2: an older checkpoint"):
@@ -149,23 +152,23 @@ def test_an_older_checkpoint_is_refused(checkpoint: Path) -> None:
 
 def test_another_checkpoint_than_that_of_the_query_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StateError, match=r"holds no checkpoint .*\n.*checkpointLocation"):
-        run(FrameHome(tmp_path, "Sums"), SUMS, 0)
+        run(FrameDirectory(tmp_path, "Sums"), SUMS, 0)
     (tmp_path / "metadata").write_text('{"id":"another"}')
     with pytest.raises(StateError, match=r"belongs to another query, not that of the running one \(q\)"):
-        run(FrameHome(tmp_path, "Sums"), SUMS, 0)
+        run(FrameDirectory(tmp_path, "Sums"), SUMS, 0)
 
 
 def test_two_transformations_of_a_query_do_not_share_a_state(checkpoint: Path) -> None:
-    home = FrameHome(checkpoint, "Sums")
+    home = FrameDirectory(checkpoint, "Sums")
     run(home, SUMS, 0)
     with pytest.raises(StateError, match=r"two transformations of one query have the name 'Sums'.*\n.*name='first'"):
         run(home, plan(), 0)
-    run(FrameHome(checkpoint, "other"), plan(), 0)
+    run(FrameDirectory(checkpoint, "other"), plan(), 0)
     run(home, plan(), 0, run="the next start")
 
 
 def test_damage_is_noticed(checkpoint: Path) -> None:
-    home = FrameHome(checkpoint, "Sums")
+    home = FrameDirectory(checkpoint, "Sums")
     run(home, SUMS, 0)
     place = home.directory / "query"
     place.write_bytes(place.read_bytes().replace(b'"q"', b'"p"'))
@@ -183,12 +186,12 @@ def test_damage_is_noticed(checkpoint: Path) -> None:
 )
 def test_a_checkpoint_is_a_directory(given: str | None, said: str) -> None:
     with pytest.raises(EngineError, match=said):
-        FrameHome.of(FrameRequest(checkpoint=given), "App")
+        FrameDirectory.of(FrameRequest(checkpoint=given), "App")
 
 
 def test_a_checkpoint_may_be_a_path_or_a_url_of_a_file(tmp_path: Path) -> None:
     urls = (f"file:{tmp_path}", tmp_path.as_uri(), tmp_path, str(tmp_path))
-    homes = {FrameHome.of(FrameRequest(checkpoint=one), "a/b").directory for one in urls}
+    homes = {FrameDirectory.of(FrameRequest(checkpoint=one), "a/b").directory for one in urls}
     assert homes == {tmp_path / "spdist" / "a%2Fb"}
-    assert FrameHome(tmp_path, "..").directory == tmp_path / "spdist" / "%2E%2E"
-    assert FrameHome.of(FrameRequest(checkpoint="ck"), "a", tmp_path).checkpoint == tmp_path / "ck"
+    assert FrameDirectory(tmp_path, "..").directory == tmp_path / "spdist" / "%2E%2E"
+    assert FrameDirectory.of(FrameRequest(checkpoint="ck"), "a", tmp_path).checkpoint == tmp_path / "ck"

@@ -1,16 +1,34 @@
-"""Rows that were read as columns, and become Python's objects when somebody looks at them."""
+"""Arrow columns: rows that become Python's objects when somebody looks at them, and arrays of many pieces of bytes.
+
+Pieces of bytes are what messages are read from, put together as and sent in, without the GIL.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any, overload
 
+import numpy
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spdist.language.types import Type
 
-__all__ = ["ARROW", "PYTHON", "ReadRows", "all_rows", "column_of"]
+__all__ = [
+    "ARROW",
+    "OCTETS",
+    "PYTHON",
+    "ColumnarRows",
+    "all_rows",
+    "bits",
+    "bounds",
+    "column_of",
+    "joined",
+    "octets_of",
+    "octets_within",
+    "validity",
+]
 
 Row = tuple[Any, ...]
 
@@ -27,8 +45,12 @@ ARROW: dict[Type, Any] = {
 #: SiddhiQL type → that of its values in Python.
 PYTHON = {Type.STRING: str, Type.INT: int, Type.LONG: int, Type.FLOAT: float, Type.DOUBLE: float, Type.BOOL: bool}
 
+#: The type of the arrays, with offsets of 64 bits: what a batch puts out may be more than 2 GiB.
+OCTETS = pa.large_binary()
+_NOTHING = pa.scalar(b"", OCTETS)
 
-class ReadRows(Sequence[Row]):
+
+class ColumnarRows(Sequence[Row]):
     """Rows of Arrow columns: whoever looks at many values together takes them from there.
 
     Parameters
@@ -52,7 +74,7 @@ class ReadRows(Sequence[Row]):
         self._told = False
 
     @classmethod
-    def of(cls, rows: Sequence[Row], kinds: Sequence[Type], attributes: Collection[int]) -> ReadRows | None:
+    def of(cls, rows: Sequence[Row], kinds: Sequence[Type], attributes: Collection[int]) -> ColumnarRows | None:
         """Return some attributes of rows as columns, the others as nulls; None where a value is not of its type.
 
         Rows that are columns already are returned as they are.
@@ -81,7 +103,7 @@ class ReadRows(Sequence[Row]):
         return cls(_batch(columns), lambda: None)
 
     @classmethod
-    def following(cls, parts: Sequence[ReadRows]) -> ReadRows:
+    def following(cls, parts: Sequence[ColumnarRows]) -> ColumnarRows:
         """Return the rows of several, at least one, that have columns of the same types, as those of one."""
         chunks = zip(*(part._columns.columns for part in parts), strict=True)
         made = cls(_batch([pa.concat_arrays(column) for column in chunks]), parts[0]._wanted)
@@ -90,13 +112,13 @@ class ReadRows(Sequence[Row]):
             made._told = True
         return made
 
-    def cut(self, begin: int, end: int) -> ReadRows:
+    def cut(self, begin: int, end: int) -> ColumnarRows:
         """Return rows that follow one another, as columns."""
-        return ReadRows(self._columns.slice(begin, end - begin), lambda: None)
+        return ColumnarRows(self._columns.slice(begin, end - begin), lambda: None)
 
-    def at(self, places: Any) -> ReadRows:
+    def at(self, places: Any) -> ColumnarRows:
         """Return the rows at `places`, a `numpy.ndarray`; those that are made stay the same objects."""
-        found = ReadRows(self._columns.take(pa.array(places)), lambda: None)
+        found = ColumnarRows(self._columns.take(pa.array(places)), lambda: None)
         if self._rows is not None:
             self._wanted()
             found._rows = [self._rows[place] for place in places.tolist()]
@@ -146,7 +168,7 @@ class ReadRows(Sequence[Row]):
 
     def __eq__(self, other: object) -> bool:
         """Tell whether these are the rows of another sequence."""
-        return self._made() == (other._made() if isinstance(other, ReadRows) else other)
+        return self._made() == (other._made() if isinstance(other, ColumnarRows) else other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -172,9 +194,9 @@ def all_rows(parts: Sequence[Sequence[Row]]) -> Sequence[Row]:
     """Return the rows of several sequences, at least one, as one; columns stay columns."""
     if len(parts) == 1:
         return parts[0]
-    read = [part for part in parts if isinstance(part, ReadRows)]
+    read = [part for part in parts if isinstance(part, ColumnarRows)]
     alike = len(read) == len(parts) and len({part.types for part in read}) == 1
-    return ReadRows.following(read) if alike else list(chain.from_iterable(parts))
+    return ColumnarRows.following(read) if alike else list(chain.from_iterable(parts))
 
 
 def _batch(columns: Sequence[Any]) -> Any:
@@ -198,3 +220,44 @@ def column_of(values: Sequence[Any], kind: Type) -> Any:
     if kind not in PYTHON or not set(map(type, values)) <= {PYTHON[kind], type(None)}:
         raise TypeError(f"a value is no {kind}")
     return pa.array(values, ARROW[kind])
+
+
+def octets_of(texts: Sequence[str]) -> Any:
+    """Return texts in UTF-8; half a character is a question mark, as in Java."""
+    try:
+        return pa.array(texts, pa.large_string()).cast(OCTETS)
+    except UnicodeEncodeError:
+        return pa.array([text.encode(errors="replace") for text in texts], OCTETS)
+
+
+def octets_within(bounds: Any, values: Any) -> Any:
+    """Return what lies between `bounds`, an int64 array with one more than there are pieces, in a buffer of bytes."""
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(values)]
+    return pa.LargeBinaryArray.from_buffers(OCTETS, len(bounds) - 1, buffers)
+
+
+def bits(flags: Any) -> Any:
+    """Return flags, an array of bools, as a buffer of bits: which values there are, or bools as values."""
+    return pa.py_buffer(numpy.packbits(flags, bitorder="little"))
+
+
+def validity(nulls: Any) -> Any:
+    """Return which values there are, as Arrow's bits: those where an array is 0; None where all are."""
+    return bits(nulls == 0) if numpy.count_nonzero(nulls) else None
+
+
+def bounds(octets: Any) -> Any:
+    """Return where the pieces of an array that `joined` has made begin in its buffer of values, and where all end."""
+    return numpy.frombuffer(octets.buffers()[1], numpy.int64)[: len(octets) + 1]
+
+
+def joined(*pieces: Any) -> Any:
+    """Return pieces joined row by row: arrays, at least one, and bytes that are the same in each row.
+
+    The rows of the array that is returned follow one another in its buffer of values.
+    """
+    parts: list[Any] = []
+    for same, some in groupby(pieces, lambda piece: isinstance(piece, bytes)):
+        run = list(some)
+        parts += [pa.scalar(b"".join(run), OCTETS)] if same else run
+    return pc.binary_join_element_wise(*parts, _NOTHING)

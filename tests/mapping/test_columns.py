@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from spdist.language.types import Schema, Type
+from spdist.mapping.columns import ColumnarRows, all_rows
 from spdist.mapping.payload_writer import JsonTexts
-from spdist.mapping.read_rows import ReadRows, all_rows
 
 KINDS = (Type.STRING, Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE, Type.BOOL)
 NAMES = Schema.of(zip("abcdef", (kind.value for kind in KINDS), strict=True))
@@ -22,21 +22,21 @@ ROWS: list[Any] = [
 ]
 
 
-def made(rows: list[Any]) -> ReadRows:
-    found = ReadRows.of(rows, KINDS, range(6))
+def made(rows: list[Any]) -> ColumnarRows:
+    found = ColumnarRows.of(rows, KINDS, range(6))
     assert found is not None
     return found
 
 
 def test_rows_as_columns_are_the_same_rows() -> None:
     assert repr(list(made(ROWS))) == repr(ROWS)
-    assert list(ReadRows.following([made(ROWS), made(ROWS[1:])])) == [*ROWS, *ROWS[1:]]
+    assert list(ColumnarRows.following([made(ROWS), made(ROWS[1:])])) == [*ROWS, *ROWS[1:]]
     assert list(made(ROWS)[1:3]) == ROWS[1:3]
     assert made(ROWS)[3] == ROWS[3]
 
 
 def test_what_nobody_wants_is_null() -> None:
-    found = ReadRows.of([("x", [1]), ("y", [2])], (Type.STRING, Type.OBJECT), {0})
+    found = ColumnarRows.of([("x", [1]), ("y", [2])], (Type.STRING, Type.OBJECT), {0})
     assert found is not None
     assert list(found) == [("x", None), ("y", None)]
 
@@ -55,7 +55,7 @@ def test_what_nobody_wants_is_null() -> None:
     ],
 )
 def test_values_that_are_not_of_their_type_stay_where_they_are(kind: Type, value: Any) -> None:
-    assert ReadRows.of([(None,), (value,)], (kind,), {0}) is None
+    assert ColumnarRows.of([(None,), (value,)], (kind,), {0}) is None
 
 
 @pytest.mark.parametrize("rows", [ROWS, ROWS[:2], ROWS[3:], [ROWS[0], ROWS[3]]])
@@ -70,7 +70,7 @@ def test_columns_are_written_as_rows_are(rows: list[Any]) -> None:
 def test_rows_are_made_when_somebody_looks() -> None:
     asked: list[int] = []
     columns = [pa.array([row[place] for row in ROWS]) for place in range(6)]
-    rows = ReadRows(pa.record_batch(columns, list("abcdef")), lambda: asked.append(1))
+    rows = ColumnarRows(pa.record_batch(columns, list("abcdef")), lambda: asked.append(1))
     assert rows[1:3] == ROWS[1:3]
     assert rows[3:99] == ROWS[3:]
     assert rows[3:1] == []
