@@ -39,6 +39,22 @@ def test_a_key_that_was_idle_is_forgotten() -> None:
     assert [row for _, row in seen] == [("x", 1), ("y", 1), ("x", 2), ("x", 3), ("y", 1)]
 
 
+@pytest.mark.parametrize("restored", [False, True], ids=["before", "restored"])
+def test_who_is_idle_is_told_by_the_last_event_not_by_the_first(restored: bool) -> None:
+    purge = "@purge(enable='true', interval='1 sec', idle.period='5 sec')"
+    text = f"{STREAM} {purge} partition with (k of S) begin from S select k, count() as n insert into Out; end;"
+    made, seen = app(text)
+    for time, k in ((1000, "x"), (1500, "y"), (1600, "z"), (6000, "x")):
+        made.send("S", time, event(k))
+    if restored:
+        other, seen = app(text)
+        other.restore(made.snapshot())
+        made = other
+    for k in "xyz":
+        made.send("S", 8500, event(k))
+    assert [row for _, row in seen[-3:]] == [("x", 3), ("y", 1), ("z", 1)]
+
+
 def test_without_purging_keys_stay() -> None:
     made, seen = app(f"{STREAM} partition with (k of S) begin from S select k, count() as n insert into Out; end;")
     made.send("S", 1000, event("x"))

@@ -8,9 +8,10 @@ Source: io.siddhi.core.partition.PartitionRuntimeImpl and PartitionStreamReceive
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, takewhile
 from operator import itemgetter
 from typing import Any
 
@@ -220,6 +221,8 @@ class PartitionRuntime:
         self.place = place
         self.clock: VirtualClock = place.clock
         self.instances: dict[str, PartitionInstance] = {}
+        #: Of a partition with ``@purge`` the same, those that got an event longest ago first.
+        self._by_use: OrderedDict[str, PartitionInstance] = OrderedDict()
         self._in_order: tuple[PartitionInstance, ...] | None = None
         self.created = 0
         self.purge = place.timer((plan.rank, 0), self._purge)
@@ -260,14 +263,14 @@ class PartitionRuntime:
             for key in keys(timestamp, row):
                 instance = instances.get(key) or create(key)
                 if purges:
-                    use(instance)
+                    use(key, instance)
                 for entry in instance.entries[stream_id][0]:
                     entry(timestamp, row)
 
         def send(key: str, run: list[Arrival]) -> None:
             instance = instances.get(key) or create(key)
             if purges:
-                use(instance)
+                use(key, instance)
             for entry in instance.entries[stream_id][1]:
                 entry(run)
 
@@ -304,7 +307,7 @@ class PartitionRuntime:
             for key, run in groupby(keyed, key=itemgetter(0)):
                 instance = self.instances.get(key) or self._create(key)
                 if self.plan.idle_period is not None:
-                    self._use(instance)
+                    self._use(key, instance)
                 events = [event for _, event in run]
                 for receive in instance.event_entries[window_id]:
                     receive(events)
@@ -340,9 +343,11 @@ class PartitionRuntime:
     def _made(self, number: int) -> PartitionInstance:
         return PartitionInstance(self, number)
 
-    def _use(self, instance: PartitionInstance) -> None:
+    def _use(self, key: str, instance: PartitionInstance) -> None:
         """Note that a key got an event, and see to it that idle keys are looked for."""
         instance.used = self.clock.now
+        self._by_use[key] = instance
+        self._by_use.move_to_end(key)
         if not self.looks.note(instance.used) and self.purge.due:
             return
         due = self._next_purge()
@@ -353,13 +358,14 @@ class PartitionRuntime:
     def _next_purge(self) -> int:
         """Return the first look at which the key that is idle for longest would be found so."""
         assert self.plan.idle_period is not None
-        return self.looks.after(min(instance.used for instance in self.instances.values()) + self.plan.idle_period)
+        return self.looks.after(next(iter(self._by_use.values())).used + self.plan.idle_period)
 
     def _purge(self, due: int) -> None:
-        assert self.plan.idle_period is not None
-        idle = [k for k, instance in self.instances.items() if instance.used + self.plan.idle_period < due]
-        for key in idle:
-            self.instances.pop(key).end()
+        period = self.plan.idle_period
+        assert period is not None
+        for key, instance in list(takewhile(lambda item: item[1].used + period < due, self._by_use.items())):
+            del self.instances[key], self._by_use[key]
+            instance.end()
         self._in_order = None
         if self.instances:
             self.purge.notify_at(self._next_purge())
@@ -384,4 +390,6 @@ class PartitionRuntime:
             instance.used = used
             for query, stored in zip(instance.queries, queries, strict=True):
                 query.restore(stored)
+        if self.plan.idle_period is not None:
+            self._by_use = OrderedDict(sorted(self.instances.items(), key=lambda item: item[1].used))
         self.purge.restore(due)
