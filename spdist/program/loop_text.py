@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from spdist.program.arrays import Arrays
 from spdist.program.call_text import begun
+from spdist.program.expressions import NUMBER
 from spdist.program.parts import indent
 from spdist.program.shape import Shape
 from spdist.program.timer_text import NEVER
@@ -44,7 +46,10 @@ def module(
     names = ("fired", "fired_number", "last", "last_block")
     fires, fired = ("", "") if mixed else (", " + ", ".join(names), f", {NEVER}, 0, {NEVER}, 0")
     timed = "timers_until" in arrays.declared
+    loop = indent(indent([*timers, *_chunk(mixed, tells_sources, body), *body]))
+    cells = [] if calls else _cells(arrays, loop)
     lines = [
+        *(["from numpy import int64", ""] if cells else []),
         "from spdist.program.machine.arithmetic import *",
         "from spdist.program.machine.cell_kernels import *",
         "from spdist.program.machine.days import *",
@@ -58,8 +63,10 @@ def module(
         "@loop",
         f"def run(begins, chunk_size, at, which, fires, now, callback, {parameters}):",
         *([f"    until{fires} = timers_until[0]{fired}"] if timed else []),
+        *(f"    {cell}_cell = {cell}[0]" for cell in cells),
         "    for c in range(len(begins)):",
-        *indent(indent([*timers, *_chunk(mixed, tells_sources, body), *body])),
+        *_in_variables(cells, loop),
+        *(f"    {cell}[0] = {cell}_cell" for cell in cells),
         *(["    timers_until[0] = until"] if timed else []),
         "    return now",
         "",
@@ -84,3 +91,24 @@ def _chunk(mixed: bool, tells_sources: bool, body: list[str]) -> list[str]:
         *(clock if asked else []),
         *(begun() if mixed else []),
     ]
+
+
+def _cells(arrays: Arrays, lines: Sequence[str]) -> list[str]:
+    """Return the arrays of which the loop uses the first number only.
+
+    Each is a variable while it runs: another array's elements may be the same memory as an array's, as far as LLVM
+    knows, so it would be read and written again wherever one of them is written to.
+    """
+    text = "\n".join(lines)
+    whole = {name for name, index in re.findall(r"\b([a-z]\w*)\b(\[0\])?", text) if not index}
+    numbers = (name for name, array in arrays.declared.items() if array.dtype == NUMBER)
+    return [name for name in numbers if name not in whole and f"{name}[0]" in text]
+
+
+def _in_variables(cells: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """Return lines with the first numbers of these arrays as variables, which stay int64."""
+    if not cells:
+        return list(lines)
+    cell = re.compile(rf"\b({'|'.join(cells)})\[0\]")
+    given = re.compile(rf"^( *)((?:{'|'.join(cells)})_cell) = (.+)$")
+    return [given.sub(r"\1\2 = int64(\3)", cell.sub(r"\1_cell", line)) for line in lines]

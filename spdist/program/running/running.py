@@ -291,8 +291,9 @@ class Running(Rooms):
         if self._size == 1 and stream in self.program.single:
             return self._ranks.first(count + 1)
         chunks = int(self.arrays[f"{owner}_chunks"][0])
-        bounds = numpy.full(chunks + 1, count)
+        bounds = numpy.empty(chunks + 1, numpy.int64)
         bounds[:chunks] = self.arrays[f"{owner}_begin"][:chunks]
+        bounds[chunks] = count
         return bounds
 
     def _fill_chunk(self, number: int, stream: str, arrivals: Sequence[Arrival]) -> bool:
