@@ -116,11 +116,15 @@ class Read:
         """Whether something is done when time passes, and no event comes."""
         if isinstance(self.window, Sessions) or (isinstance(self.window, Sliding) and self._is_woken):
             return True
-        if self.window is not None and self.window.time is not None:
+        if self.window is not None and (self.window.time is not None or self._is_empty):
             return False
         # Who asks for what a window holds may see what operators have not let leave yet.
         told = self.waits or self.puts_out_expired or self.batches or self.shows_held
         return self.window is not None and bool(self.window.span) and told
+
+    @property
+    def _is_empty(self) -> bool:
+        return isinstance(self.window, Sliding) and self.window.is_empty
 
     @property
     def _is_woken(self) -> bool:

@@ -15,6 +15,7 @@ __all__ = [
     "HAVING",
     "LATE",
     "LIMITED",
+    "PASSING",
     "PIECES",
     "PURGED",
     "SESSIONS",
@@ -292,6 +293,30 @@ from End#window.timeBatch(20) select sym, count() as n insert all events into Ou
 from Mid#window.time(1) select sym, total output last every 50 milliseconds insert expired events into Out1;
 from Mid#window.time(30) select sym, total insert expired events into End;
 from S#window.timeBatch(30) select sym, total output last every 50 milliseconds insert into Mid;
+"""
+#: Windows that hold nothing: an event leaves as soon as it has come, or never, or is never seen.
+PASSING = f"""{STREAM}
+from S#window.length(0) select sym, sum(volume) as v, max(price) as p, maxForever(rate) as r group by sym
+insert all events into Out1;
+from S#window.length(0)[price > 0.0] select kind, count() as n, minForever(total) as m insert into Out2;
+from S#window.length(-3) select sym, total order by total desc limit 2 insert all events into Out3;
+from S#window.length(0) select sym, price, count() as n having count() > 0 or n == 0 insert expired events into Mid;
+from Mid#window.sort(0, price) select sym, max(price) as p, minForever(n) as m group by sym insert all events into Out4;
+from S#window.sort(-1, rate, 'desc')[ok] select kind, rate, distinctCount(sym) as d insert expired events into Out5;
+from S#window.timeLength(50, 0) select kind, sum(volume) as v, distinctCount(sym) as d group by kind insert all events
+into Out6;
+from S#window.timeLength(900, -1) select sym, total order by total insert expired events into Out7;
+from S#window.lengthBatch(0) select sym, max(price) as p, distinctCount(kind) as d group by sym insert into Out8;
+from S#window.lengthBatch(0, true)[volume > 0] select kind, count() as n, min(rate) as r insert all events into Out9;
+from S#window.lengthBatch(-2) select kind, count() as n insert all events into Out10;
+from S#window.unique:length(sym, 0) select sym, sum(volume) as v insert all events into Out11;
+from S#window.length(0) select sym, count() as n having n > 0L output snapshot every 90 milliseconds insert into Out12;
+from S#window.length(0) select sym, total order by total desc limit 3 insert into Out13;
+partition with (kind of S) begin
+from S#window.length(0) select sym, count() as n, stdDev(price) as d group by sym insert expired events into Out14;
+from S#window.lengthBatch(0) select sum(total) as t, sym order by sym insert all events into #I;
+from #I#window.sort(0, t) select t, count() as n output last every 2 events insert all events into Out15;
+end;
 """
 #: Functions of texts that windows hold, in what they put out, in totals, in having, and in conditions of patterns.
 TEXTS = f"""{STREAM}

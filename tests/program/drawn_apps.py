@@ -230,9 +230,9 @@ def _window(random: Random) -> str:
     return random.choice(
         (
             "",
-            f"#window.length({random.randint(1, 4)})",
+            f"#window.length({random.randint(1, 4) % 4})",
             f"#window.time({random.choice((1, 50, 900))})",
-            f"#window.lengthBatch({random.randint(1, 5)}{passes})",
+            f"#window.lengthBatch({random.randint(1, 5) % 5}{passes})",
             f"#window.timeLength({random.choice((1, 50, 900))}, {random.randint(1, 4)})",
             f"#window.delay({random.choice((1, 50, 900))})",
             f"#window.timeBatch({random.choice((1, 40, 800))}{random.choice(('', ', 7'))}{passes})",

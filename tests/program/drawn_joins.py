@@ -70,10 +70,10 @@ def _window(random: Random, stream: str) -> str:
         (
             "",
             f"#window.length({random.randint(1, 5)})",
-            f"#window.length({random.randint(1, 5)})",
+            f"#window.length({random.randint(1, 5) % 5})",
             f"#window.time({random.choice((1, 50, 900))})",
             f"#window.timeLength({random.choice((50, 900))}, {random.randint(1, 4)})",
-            f"#window.lengthBatch({random.randint(1, 4)})",
+            f"#window.lengthBatch({random.randint(1, 4) % 4})",
             f"#window.timeBatch({random.choice(('1', '50', '900', '70, 13'))})",
             f"#window.lengthBatch({random.randint(1, 4)}, true)",
             f"#window.timeBatch({random.choice(('1', '50', '900', '70, 13'))}, true)",

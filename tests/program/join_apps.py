@@ -55,6 +55,14 @@ select l.kind as a, distinctCount(r.sym) as n, avg(r.rate) as m group by l.kind 
 from B#window.batch(2) as l full outer join A#window.timeBatch(60, true) as r on l.ok == r.ok
 select r.sym as a, l.price as b, count() as n insert all events into Out4;
 partition with (sym of S, sym of A) begin
+from S#window.length(0) as l left outer join A#window.length(3) as r on l.kind == r.kind
+select l.kind as a, count() as n, maxForever(r.price) as p group by l.kind insert all events into Out7;
+from S#window.lengthBatch(0) as l full outer join A#window.length(3) as r on l.sym == r.sym
+select l.sym as a, sum(l.total) as t, r.price as p insert into Out8;
+from S#window.timeLength(50, 0) as l join A#window.sort(0, price) as r on l.kind == r.kind
+select l.sym as a, count() as n, sum(r.volume) as v insert all events into Out9;
+from S#window.timeLength(50, 0) as l join A#window.length(4) as r on l.kind == r.kind
+select l.sym as a, count() as n, sum(r.volume) as v insert all events into Out9;
 from S#window.timeBatch(60) as l join A as r select l.kind as a, sum(l.total) as t, min(r.rate) as m
 group by l.kind insert into Out5;
 end;

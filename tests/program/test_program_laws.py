@@ -38,6 +38,7 @@ from tests.program.chosen_apps import (
     HAVING,
     LATE,
     LIMITED,
+    PASSING,
     PIECES,
     PURGED,
     SESSIONS,
@@ -59,7 +60,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 _SUBJECTS = [ARRANGED, BATCHES, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING, UNIQUE, UNIQUE_MORE]
 _SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES, TRUTHS, LATE, UNIQUE_JOINED, EXPANDED]
-_SUBJECTS += [PURGED, SHARED, SEVERAL_KEYS]
+_SUBJECTS += [PURGED, SHARED, SEVERAL_KEYS, PASSING]
 #: In these some attribute is never null.
 _WHOLE = (SORTED, EXTERNAL, BEHIND_KNOWN, TRUTHS)
 #: A stream, and what is put out to it as one chunk.

@@ -10,8 +10,10 @@ __all__ = ["CHAINED", "LOOKED", "MIXED", "SLIDING", "SORTED", "asked_of", "drawn
 
 _ATTRIBUTES = STREAM[STREAM.index("(") : -1]
 _SLIDING = ("length(1)", "length(3)", "time(1)", "time(50)", "time(900)", "timeLength(60, 2)", "timeLength(900, 3)")
+_SLIDING += ("length(0)", "sort(0, price)", "timeLength(60, 0)")
 _SLIDING += ("delay(40)", "unique:ever(sym)", "unique:length(kind, 2)", "unique:time(sym, 300)", "session(60L, sym)")
-_BATCHES = ("lengthBatch(3)", "lengthBatch(2, true)", "timeBatch(40)", "timeBatch(700, 7)", "timeBatch(60, true)")
+_BATCHES = ("lengthBatch(0)",)
+_BATCHES += ("lengthBatch(3)", "lengthBatch(2, true)", "timeBatch(40)", "timeBatch(700, 7)", "timeBatch(60, true)")
 _BATCHES += ("batch()", "batch(2)", "unique:lengthBatch(sym, 3)", "unique:timeBatch(kind, 90)")
 _ANY = ("sym", "kind", "price", "rate", "volume", "total", "ok")
 

@@ -76,6 +76,12 @@ class Side:
         """Whether each of its events leaves as soon as it has come, and all totals begin anew then."""
         return self.table is None and self.named is None and self.window is None
 
+    @property
+    def resets(self) -> bool:
+        """Whether all totals begin anew from time to time, as its events leave together, or immediately."""
+        window = self.window
+        return self.passes or isinstance(window, Batched) or (isinstance(window, Sliding) and window.resets)
+
 
 @dataclass(frozen=True, slots=True)
 class Joined:
@@ -117,8 +123,7 @@ class Joined:
     @property
     def resets(self) -> bool:
         """Whether all totals begin anew from time to time."""
-        anew = (side.passes or isinstance(side.window, Batched) for side in self.sides if side.triggers)
-        return any(anew)
+        return any(side.resets for side in self.sides if side.triggers)
 
     def holds(self, side: Side) -> bool:
         """Tell whether the window of a side holds what the other one finds: no chunk that nobody is shown leaving."""
@@ -187,7 +192,8 @@ class Joined:
         """Whether all pairs that come leave, and no others: else totals take off what is not there, or keep all."""
         if not self.leaving:
             return True
-        if any(not isinstance(side.window, Sliding) or side.outer or not side.triggers for side in self.sides):
+        windows = (side.window for side in self.sides if side.triggers and not side.outer)
+        if sum(isinstance(window, Sliding) and window.is_left for window in windows) < len(self.sides):
             return False
         tests = (part for side in self.sides for part in (*side.search.values, *side.search.rest))
         calls = (node.id for one in tests for node in one.walk() if isinstance(node, ast.FunctionCall))

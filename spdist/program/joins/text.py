@@ -222,7 +222,8 @@ class JoinWriter(QueryWriter):
     def _leaves(self, side: Side, kept: SideWriter, results: PairWriter) -> list[str]:
         """Return what is done with an event that leaves the window of a side, as node ``d``."""
         pairs = self._pairs(side, kept.kept, kept.left_at, results, leaves=True) if results.selects[1] else []
-        return [*self._looks(side), *pairs]
+        anew = results.resets(kept.left_at) if side.triggers and side.resets else []
+        return [*self._looks(side), *pairs, *anew]
 
     # Pairs.
 

@@ -14,6 +14,7 @@ from spdist.operators.selection.arrangement import constant, swallows_one, unsel
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, dtype_of
 from spdist.program.joins.shape import Joined
 from spdist.program.parts import QueryText, Whole, indent
+from spdist.program.windows.shape import Sliding
 
 __all__ = ["Arrangement", "Buffers"]
 
@@ -127,8 +128,11 @@ class Arrangement:
         self._offset = 0 if limited else constant(self._select.offset) or 0
         #: Whether there is never a result.
         self.swallows = alone and swallows_one(self._select, limited)
+        window = results.query.read.window
+        # Where a sign that totals begin anew stands behind each event, each is ordered by itself.
+        apart = isinstance(window, Sliding) and window.resets and not self._select.group_by
         #: Whether results are ordered: one by itself is.
-        self._orders = bool(self._select.order_by) and not alone and not limited
+        self._orders = bool(self._select.order_by) and not alone and not limited and not apart
         told = not alone and not limited and (self._orders or self._limit is not None)
         #: What they are ordered by and do not have.
         self.unselected = self._unselected() if self._orders else []

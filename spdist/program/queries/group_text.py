@@ -354,8 +354,8 @@ def _suits(form: TypedForm, call: ast.FunctionCall, query: QueryText) -> None:
     read, window = query.read, query.read.window
     if form.strict and not isinstance(read, Read):
         raise NotTyped(f"the aggregator {call.id}() of what may be null", call.span)
-    if form.candidates and isinstance(window, Sliding) and window.delays:
-        raise NotTyped(f"the aggregator {call.id}() of what is held back", call.span)  # it keeps more and more
+    if form.candidates and isinstance(window, Sliding) and not window.is_left:
+        raise NotTyped(f"the aggregator {call.id}() of what never leaves", call.span)  # it keeps more and more
     if form.pairs and isinstance(window, Batched) and window.is_cut and read.puts_out_expired:
         # A piece's totals are gone when its events leave, and operators fail on a value that is not there.
         raise NotTyped(f"the aggregator {call.id}() of what leaves a chunk that is cut", call.span)

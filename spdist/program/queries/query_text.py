@@ -89,7 +89,7 @@ class QueryWriter:
             self._groups.step = self._whole.name()
             self._flagged = flagged(self._handlers(), self._groups.step)
         body: list[str] = []
-        leaving = [] if window is None else results.emits(self._leaving(), leaves=True)
+        leaving = [] if window is None else self._lets_go(window, results)
         if window is not None:
             body += window.enters(self._attribute, self._timestamp, leaving)
         finds = [*groups.finds(self._attribute), *([] if window is None else window.remembers())]
@@ -169,7 +169,7 @@ class QueryWriter:
     def _wakes(self) -> list[str]:
         results = self._results(silent=not (self._read.waits or self._read.puts_out_expired))
         if self._window is not None:
-            return self._window.wakes(results, results.emits(self._leaving(), leaves=True))
+            return self._window.wakes(results, self._lets_go(self._window, results))
         batch = self._batch(results)
         assert isinstance(batch, PeriodWriter | DelayWriter)
         return batch.wakes()
@@ -197,10 +197,13 @@ class QueryWriter:
         place = f"{source}[{self._event}]" if source else self._event
         return Event(self._attribute, self._timestamp, self._groups.number, place)
 
-    def _leaving(self) -> Event:
-        """Return the event that leaves the window."""
-        assert self._window is not None
-        return Event(self._window.kept, self._window.left_at, "gone")
+    def _lets_go(self, window: WindowWriter, results: ResultWriter) -> list[str]:
+        """Return what is done with an event that leaves the window, once it is off the totals."""
+        leaves = results.emits(Event(window.kept, window.left_at, "gone"), leaves=True)
+        if not (isinstance(self._read.window, Sliding) and self._read.window.resets):
+            return leaves
+        # No other group has an event.
+        return [*leaves, *self._groups.anew("gone"), *results.resets(window.left_at)]
 
     def _writer(
         self, read: Callable[[int], Value], timestamp: str, group: str = "", scope: Scope | None = None

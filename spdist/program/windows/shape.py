@@ -17,6 +17,7 @@ from spdist.program.expressions import NotTyped
 __all__ = [
     "FAR",
     "JOINED",
+    "NONE",
     "Batched",
     "Kept",
     "Sessions",
@@ -35,6 +36,8 @@ _WHOLE = (Type.INT, Type.LONG)
 JOINED = "texts of keys"
 #: Times from here on, and as far before 1970, are left to operators, which calculate without bounds.
 FAR = 1 << 62
+#: The length of a window that has one, and holds nothing.
+NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class Sliding:
 
     With `orders` it holds the `length` events that come first by these attributes, each ascending or descending; where
     `time` is an attribute, time is what that says of the events that come; with `unique` it has one event of each key.
+    Where the length is `NONE` an event leaves as soon as it has come, and where it `resets`, all totals begin anew
+    then; with a span, too, nothing ever leaves.
     """
 
     length: int = 0
@@ -76,11 +81,22 @@ class Sliding:
     orders: tuple[tuple[int, bool], ...] = ()
     time: int | None = None
     unique: Unique | None = None
+    resets: bool = False
 
     @property
     def known(self) -> set[int]:
         """The attributes that must not be null."""
         return {*(place for place, _ in self.orders), *(() if self.time is None else (self.time,))}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds nothing."""
+        return self.length == NONE and self.unique is None
+
+    @property
+    def is_left(self) -> bool:
+        """Whether events leave it that have come."""
+        return not (self.delays or (self.is_empty and self.span))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +119,8 @@ class Batched:
     Parameters
     ----------
     length, span : int
-        How many events are a batch, or how long it is open.
+        How many events are a batch, or how long it is open; where nothing is said each event is one, and leaves as soon
+        as it has come. `NONE`: there is never one.
     start : int, optional
         A time from which periods are counted, ms; else from the first event.
     passes : bool
@@ -133,6 +150,11 @@ class Batched:
     def is_cut(self) -> bool:
         """Whether each chunk that comes is cut into pieces."""
         return self.chunked and bool(self.length)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether all that it has released is found for ever, where nobody is shown what leaves."""
+        return not self.chunked and bool(self.length or self.span)
 
     @property
     def counts(self) -> bool:
@@ -188,12 +210,12 @@ def window_of(given: ast.SingleInput, schema: Schema, scope: Scope) -> Kept | No
     time = schema.index(window.args[0].name) if window.args and isinstance(window.args[0], ast.Variable) else None
     found: Kept | None = None
     match window.id, constants:
-        case "length", (int(length),) if length > 0:
-            found = Sliding(length=length)
+        case "length", (int(length),):
+            found = Sliding(length=_size(length), resets=length < 1)
         case "time", (int(span),) if span > 0:
             found = Sliding(span=span)
-        case "timeLength", (int(span), int(length)) if span > 0 and length > 0:
-            found = Sliding(length=length, span=span)
+        case "timeLength", (int(span), int(length)) if span > 0:
+            found = Sliding(length=_size(length), span=span)
         case "batch", () | (0,):
             found = Batched(passes=True, chunked=True)
         case "batch", (int(length),) if length > 0:
@@ -206,8 +228,8 @@ def window_of(given: ast.SingleInput, schema: Schema, scope: Scope) -> Kept | No
             found = Batched(span=span, start=start, time=time)
         case "delay", (int(span),) if span > 0:
             found = Sliding(span=span, delays=True)
-        case "lengthBatch", (int(length), *passes) if length > 0 and passes in ([], [True], [False]):
-            found = Batched(length=length, passes=passes == [True])
+        case "lengthBatch", (int(length), *passes) if passes in ([], [False]) or (length >= 0 and passes == [True]):
+            found = Batched(length=max(length, NONE), passes=length > 0 and passes == [True])
         case "timeBatch", (int(span), *options) if span > 0 and None not in options:
             starts = [one for one in options if isinstance(one, int) and not isinstance(one, bool)]
             found = Batched(span=span, start=starts[0] if starts else None, passes=options[-1:] == [True])
@@ -225,8 +247,8 @@ def _unique(window: ast.FunctionCall, schema: Schema, scope: Scope) -> Kept:
     match window.name, constants:
         case "ever" | "first", _:
             found = Sliding()
-        case "length", (int(length),) if length > 0:
-            found = Sliding(length=length)
+        case "length", (int(length),):
+            found = Sliding(length=_size(length))
         case "time", (int(span),) if span > 0:
             found = Sliding(span=span)
         case "lengthBatch" | "firstLengthBatch", (int(length),) if length > 0:
@@ -250,6 +272,11 @@ def _unique(window: ast.FunctionCall, schema: Schema, scope: Scope) -> Kept:
     return replace(found, unique=Unique(key, type, places, first, as_text))
 
 
+def _size(length: int) -> int:
+    """Return how many events a window holds of which an app says how many."""
+    return length if length > 0 else NONE
+
+
 def _start(given: list[object]) -> int | None:
     """Return from when periods are counted, ms; None where nothing is said of that."""
     return given[0] if given and isinstance(given[0], int) else None
@@ -269,9 +296,8 @@ def _sorted(window: ast.FunctionCall, schema: Schema) -> Sliding:
         elif isinstance(one, ast.Literal):
             orders[-1] = orders[-1][0], str(one.value).lower() == "desc"
     size = _constant(length)
-    if not isinstance(size, int) or size < 1:
-        raise NotTyped("the window sort", window.span)
-    return Sliding(length=size, orders=tuple(orders))
+    assert isinstance(size, int)
+    return Sliding(length=_size(size), orders=tuple(orders) if size > 0 else ())
 
 
 def _sessions(window: ast.FunctionCall, schema: Schema) -> Sessions:

@@ -164,11 +164,12 @@ class WindowWriter:
     def _left(self, leaving: list[str]) -> list[str]:
         """Return what is done for the event of node ``d``, which is in no list any more."""
         prefix, groups = self._prefix, self._groups
-        return [
-            *groups.passes(self.kept, groups.leaves(self.kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", leaving)),
-            f"{prefix}_next[d] = {prefix}_free[0]",
-            f"{prefix}_free[0] = d",
-        ]
+        leaves = groups.leaves(self.kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", leaving)
+        return [*groups.passes(self.kept, leaves), *self._frees()]
+
+    def _frees(self) -> list[str]:
+        """Return what lets node ``d`` be free."""
+        return [f"{self._prefix}_next[d] = {self._prefix}_free[0]", f"{self._prefix}_free[0] = d"]
 
     def remembers(self) -> list[str]:
         """Return what notes the group of the event that has entered."""

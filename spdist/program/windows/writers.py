@@ -5,6 +5,7 @@ from __future__ import annotations
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
 from spdist.program.windows.delay_text import DelayWriter
 from spdist.program.windows.external_text import ExternalBatchWriter, ExternalWriter
+from spdist.program.windows.passing_text import EachWriter, PassingWriter
 from spdist.program.windows.period_text import PeriodWriter
 from spdist.program.windows.session_text import SessionWriter
 from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding
@@ -26,6 +27,8 @@ def sliding_writer(window: Sliding) -> type[WindowWriter]:
     """Return what writes a window that events leave one by one."""
     if window.unique is not None:
         return UniqueTimeWriter if window.span else UniqueLengthWriter if window.length else UniqueWriter
+    if window.is_empty:
+        return PassingWriter
     if window.time is not None:
         return ExternalWriter
     if isinstance(window, Sessions):
@@ -41,7 +44,7 @@ def batch_writer(window: Kept) -> type[BatchWriter]:
     if isinstance(window, Batched) and window.chunked:
         return ChunkWriter
     if not window.span:
-        return BatchWriter
+        return BatchWriter if window.length > 0 else EachWriter
     if window.time is not None:
         return ExternalBatchWriter
     return PeriodWriter if isinstance(window, Batched) else DelayWriter
