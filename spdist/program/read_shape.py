@@ -242,8 +242,6 @@ def read(
     looks = [node for node in checked.query.walk() if isinstance(node, ast.In)]
     if any(isinstance(below, ast.In) for node in looks for below in node.operand.walk()):
         raise NotTyped("'in' of a table within another one", checked.query.span)
-    if events != "current" and window is None and released is None:
-        raise NotTyped(f"'insert {events} events' without a window", checked.query.span)
     if events == "expired" and released is not None and shows_snapshots(checked):
         raise NotTyped("a snapshot of what leaves a named window", given.span)
     made = Read(number, checked, stream, source.schema, filters, window, events, released=released, expansion=expansion)

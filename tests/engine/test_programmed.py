@@ -194,7 +194,7 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
             "a primary key that may be null",
         ),
         ("from S select * insert into Mid; from Mid#window.sort(3, price) select sym insert into Out;", "may be null"),
-        ("from S select sym insert expired events into Out;", "'insert expired events' without"),
+        ("from S#window.session(5 sec, sym, 1 sec) select sym insert into Out;", "the window session with a latency"),
         ("from S select coalesce(ok, ok) as t insert into Mid; from Mid select and(t) as n insert into Out;",
          "the aggregator and() of what may be null"),
         ("from S select math:rand() as p insert into Out;", "the function math:rand()"),

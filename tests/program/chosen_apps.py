@@ -294,7 +294,7 @@ from Mid#window.time(1) select sym, total output last every 50 milliseconds inse
 from Mid#window.time(30) select sym, total insert expired events into End;
 from S#window.timeBatch(30) select sym, total output last every 50 milliseconds insert into Mid;
 """
-#: Windows that hold nothing: an event leaves as soon as it has come, or never, or is never seen.
+#: Windows that hold nothing: an event leaves as soon as it has come, or never, or is never seen; and what nobody sees.
 PASSING = f"""{STREAM}
 from S#window.length(0) select sym, sum(volume) as v, max(price) as p, maxForever(rate) as r group by sym
 insert all events into Out1;
@@ -312,7 +312,9 @@ from S#window.lengthBatch(-2) select kind, count() as n insert all events into O
 from S#window.unique:length(sym, 0) select sym, sum(volume) as v insert all events into Out11;
 from S#window.length(0) select sym, count() as n having n > 0L output snapshot every 90 milliseconds insert into Out12;
 from S#window.length(0) select sym, total order by total desc limit 3 insert into Out13;
+from S select sym, max(price) as p, distinctCount(kind) as d having count() > 1 insert expired events into Out16;
 partition with (kind of S) begin
+from S select sym, avg(price) as p group by sym output last every 2 events insert expired events into Out17;
 from S#window.length(0) select sym, count() as n, stdDev(price) as d group by sym insert expired events into Out14;
 from S#window.lengthBatch(0) select sum(total) as t, sym order by sym insert all events into #I;
 from #I#window.sort(0, t) select t, count() as n output last every 2 events insert all events into Out15;

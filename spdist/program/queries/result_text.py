@@ -219,7 +219,8 @@ class ResultWriter:
     def _most(self) -> Most:
         """How many results there may be: each event that comes, or was there before, enters and leaves once."""
         read, most = self._read, self._block.most
-        one_by_one = isinstance(read.window, Sliding) and not read.window.span
+        alone = isinstance(read, Read) and read.window is None
+        one_by_one = alone or (isinstance(read.window, Sliding) and not read.window.span)
         if read.waits or (read.puts_out_expired and not one_by_one):
             most = most + Most({self._query.name: 1})
         # Signs that totals begin anew are as many as events at most; what a named window releases does one of both.
