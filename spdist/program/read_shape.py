@@ -116,15 +116,9 @@ class Read:
         """Whether something is done when time passes, and no event comes."""
         if isinstance(self.window, Sessions) or (isinstance(self.window, Sliding) and self._is_woken):
             return True
-        if self.window is not None and (self.window.time is not None or self._is_empty):
-            return False
         # Who asks for what a window holds may see what operators have not let leave yet.
         told = self.waits or self.puts_out_expired or self.batches or self.shows_held
-        return self.window is not None and bool(self.window.span) and told
-
-    @property
-    def _is_empty(self) -> bool:
-        return isinstance(self.window, Sliding) and self.window.is_empty
+        return self.window is not None and self.window.is_timed and told
 
     @property
     def _is_woken(self) -> bool:
@@ -151,7 +145,12 @@ class Read:
     @property
     def keeps_released(self) -> bool:
         """Whether the batch that was released last is kept."""
-        return self.puts_out_expired
+        return self.puts_out_expired or self._is_late
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether events may join a batch that was released."""
+        return isinstance(self.window, Batched) and self.window.timeout > 0
 
     @property
     def waits(self) -> bool:
@@ -195,7 +194,7 @@ class LoopWindow(Read):
     def keeps_released(self) -> bool:
         """Whether the batch that was released last is kept, or all that ever were; see `BatchWriter`."""
         chunked = isinstance(self.window, Batched) and self.window.chunked
-        return self.puts_out_expired or (self.joined and not chunked)
+        return self.puts_out_expired or self._is_late or (self.joined and not chunked)
 
     @property
     def shows_held(self) -> bool:
@@ -280,7 +279,7 @@ def _behind(made: Read, window: Kept, given: ast.SingleInput) -> tuple[ast.Expre
     select = made.checked.query.select
     totals = any(aggregates_in(item.expression) for item in select.items)
     # They only begin anew where the conditions let the copy of an event pass that says so; it must be one that is held.
-    unknown = isinstance(window, Batched) and (window.unique is not None or window.passes)
+    unknown = isinstance(window, Batched) and (window.unique is not None or window.passes or window.timeout > 0)
     stays = totals and isinstance(window, Batched) and made.puts_out_expired and select.group_by
     if stays or ((totals or shows_snapshots(made.checked)) and unknown):
         raise NotTyped("totals behind a filter behind such a window", given.span)

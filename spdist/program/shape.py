@@ -197,8 +197,8 @@ class Shape:
         """The attributes that say what time it is, by stream."""
         found: dict[str, set[int]] = {}
         for stream, window in self._windows:
-            if window.time is not None:
-                found.setdefault(stream, set()).add(window.time)
+            if window.times:
+                found.setdefault(stream, set()).update(window.times)
         return found
 
     @property

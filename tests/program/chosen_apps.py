@@ -12,6 +12,7 @@ __all__ = [
     "CHUNKS",
     "EXPANDED",
     "EXTERNAL",
+    "EXTERNAL_LATE",
     "HAVING",
     "LATE",
     "LIMITED",
@@ -209,6 +210,24 @@ partition with (kind of S) begin
 from S#window.externalTime(total, 900) select ok, total insert expired events into Out4;
 from S[ok]#window.externalTimeBatch(total, 700) select sym, total insert expired events into Out5;
 from S#window.unique:externalTimeBatch(sym, total, 700, 3) select kind, max(price) as p group by kind insert into Out6;
+end;
+"""
+#: Windows of a time attribute whose periods are released, once more and again, when no event comes for a while.
+EXTERNAL_LATE = f"""{STREAM}
+from S#window.externalTimeBatch(total, 60, 0, 40) select sym, sum(volume) as v group by sym insert all events into Out1;
+from S#window.externalTimeBatch(total, 700, 7L, 300) select sym, avg(rate) as r, distinctCount(kind) as d
+insert into Out2;
+from S#window.externalTimeBatch(total, 900, total, 90, true) select total, max(price) as p, count() as n
+insert all events into Out3;
+from S#window.externalTimeBatch(total, 60, total) select kind, total order by kind limit 2 insert expired events
+into Out4;
+from S#window.externalTimeBatch(total, 300, 0, 0, true)[ok] select total, sym insert all events into Out5;
+from S#window.externalTimeBatch(total, 500, 0, 200)[volume > 0] select sym, rate insert all events into Out6;
+from S#window.externalTimeBatch(total, 800, 0, 100) select sym, count() as n output snapshot every 90 milliseconds
+insert into Out7;
+partition with (kind of S) begin
+from S#window.externalTimeBatch(total, 900, total, 70) select sym, sum(total) as t, min(price) as p group by sym
+insert all events into Out8;
 end;
 """
 #: Windows that have each chunk for a batch.

@@ -90,6 +90,10 @@ from S#window.externalTimeBatch(total, 40, 7L) as l join A#window.length(2) as r
 select l.sym as a, r.price as p order by p limit 2 insert into Out4;
 from S#window.externalTimeBatch(total, 90) as l join S#window.sort(2, volume) as r on l.sym != r.sym
 select l.kind as a, count() as n, max(r.total) as t group by l.kind insert into Out5;
+from S#window.externalTimeBatch(total, 500, 0, 40) as l left outer join A#window.length(3) as r on l.kind == r.kind
+select l.sym as a, r.price as p, count() as n insert all events into Out7;
+from A#window.length(2) as l join S#window.externalTimeBatch(total, 800, 0, 30) as r on l.ok == r.ok
+select l.sym as a, r.total as t insert into Out8;
 partition with (sym of S) begin
 from S#window.externalTime(total, 700) as l join S#window.sort(2, kind, 'desc', rate) as r
 select r.kind as a, l.total as t insert expired events into Out6;

@@ -35,6 +35,7 @@ from tests.program.chosen_apps import (
     CHUNKS,
     EXPANDED,
     EXTERNAL,
+    EXTERNAL_LATE,
     HAVING,
     LATE,
     LIMITED,
@@ -60,9 +61,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 _SUBJECTS = [ARRANGED, BATCHES, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING, UNIQUE, UNIQUE_MORE]
 _SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES, TRUTHS, LATE, UNIQUE_JOINED, EXPANDED]
-_SUBJECTS += [PURGED, SHARED, SEVERAL_KEYS, PASSING]
+_SUBJECTS += [PURGED, SHARED, SEVERAL_KEYS, PASSING, EXTERNAL_LATE]
 #: In these some attribute is never null.
-_WHOLE = (SORTED, EXTERNAL, BEHIND_KNOWN, TRUTHS)
+_WHOLE = (SORTED, EXTERNAL, EXTERNAL_LATE, BEHIND_KNOWN, TRUTHS)
 #: A stream, and what is put out to it as one chunk.
 Chunk = tuple[str, list[Arrival]]
 
@@ -234,6 +235,31 @@ def test_a_clock_that_jumps_lets_as_many_snapshots_go_on_as_operators_do() -> No
             one.app.advance(START_MS + 2 * 10**9)
     assert apps[0].chunks == apps[1].chunks
     assert len(apps[0].chunks) > 20
+
+
+def test_a_timeout_that_releases_nothing_lets_its_window_sleep() -> None:
+    app = f"""{STREAM} from S#window.externalTimeBatch(total, 90, 0, 7) select sym, total insert all events into Out;"""
+    apps = Watched(checked_app(app)), Watched(checked_app(app), interpreted)
+    for one in apps:
+        one.app.start(START_MS)
+        one.begin()
+        for number, total in enumerate((1, 2, 3, 200, 210, 20, 500)):
+            one.run([(START_MS + number * 10**9, (str(number), None, None, None, None, total, None))])
+        one.app.advance(START_MS + 7 * 10**9)
+    assert apps[0].chunks == apps[1].chunks
+    assert len(apps[0].chunks) > 6
+
+
+def test_periods_are_counted_from_what_another_attribute_says() -> None:
+    app = """define stream S (at long, begin long);
+    from S#window.externalTimeBatch(at, 100, begin) select at, begin insert into Out;"""
+    apps = Watched(checked_app(app)), Watched(checked_app(app), interpreted)
+    for one in apps:
+        one.app.start(START_MS)
+        one.begin()
+        one.run([(START_MS + at, (at, 30)) for at in (50, 120, 129, 130, 229, 230)])
+    assert apps[0].chunks == apps[1].chunks
+    assert [len(chunk) for _, chunk in apps[0].chunks] == [3, 2]
 
 
 def test_where_a_null_has_no_place_in_an_order_the_operators_go_on() -> None:

@@ -183,6 +183,7 @@ SORTED = f"""{STREAM}
 define window W {_ATTRIBUTES} sort(3, price, 'desc', sym);
 define window V {_ATTRIBUTES} externalTime(total, 900) output all events;
 define window N {_ATTRIBUTES} externalTimeBatch(total, 60) output current events;
+define window L {_ATTRIBUTES} externalTimeBatch(total, 500, 0, 40);
 from S select * insert into W;
 from S[ok] select sym, kind, price, rate, volume, total, ok insert into W;
 from W select sym, sum(volume) as v, min(price) as p group by sym insert all events into Out1;
@@ -194,4 +195,7 @@ from S[ok] select * insert into N;
 from V select kind, sum(volume) as v, count() as n group by kind insert all events into Out4;
 from V as v join N as n on v.kind == n.kind select v.sym as a, n.sym as b, n.total as t insert all events into Out5;
 from N select sym, total insert into Out6;
+from S select * insert into L;
+from L select kind, count() as n, max(volume) as v group by kind insert all events into Out7;
+from S as s join L as l on s.kind == l.kind select s.sym as a, l.sym as b, l.total as t insert into Out8;
 """

@@ -202,8 +202,7 @@ class Joined:
     @property
     def timed(self) -> bool:
         """Whether events leave a window when time passes: the other side must not find them any more."""
-        windows = (side.window for side in self.sides if side.window is not None)
-        return any(window.span and window.time is None for window in windows)
+        return any(side.window.is_timed for side in self.sides if side.window is not None)
 
 
 def joined(

@@ -23,6 +23,7 @@ from spdist.program.shape import Batched, Read, Sliding
 from spdist.program.tables.member_text import contained
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
 from spdist.program.windows.delay_text import DelayWriter
+from spdist.program.windows.external_text import ExternalBatchWriter
 from spdist.program.windows.period_text import PeriodWriter
 from spdist.program.windows.text import WindowWriter
 from spdist.program.windows.unique_text import UniqueBatchText, UniqueWriter
@@ -124,7 +125,7 @@ class QueryWriter:
         if isinstance(self._read, LoopWindow) and self._read.window is not None:
             otherwise = f"a window whose attribute may be null ('{self._read.stream}')"
             for place in self._read.window.known:
-                self._must_be_known(place, otherwise, None, is_time=place == self._read.window.time)
+                self._must_be_known(place, otherwise, None, is_time=place in self._read.window.times)
 
     def _must_be_known(self, place: int | None, otherwise: str, span: Span | None, is_time: bool = False) -> None:
         """Have an attribute never be null; raises NotTyped where it is not one of a source."""
@@ -171,7 +172,7 @@ class QueryWriter:
         if self._window is not None:
             return self._window.wakes(results, self._lets_go(self._window, results))
         batch = self._batch(results)
-        assert isinstance(batch, PeriodWriter | DelayWriter)
+        assert isinstance(batch, PeriodWriter | DelayWriter | ExternalBatchWriter)
         return batch.wakes()
 
     def expires(self) -> list[str]:

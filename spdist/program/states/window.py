@@ -39,6 +39,8 @@ __all__ = [
 ]
 
 _NEVER = -(2**63)
+#: What is known of periods of an attribute (`spdist.program.windows.external_text.ExternalBatchWriter`).
+_TIMES = ("begin", "ending", "reached", "awaited", "flushed")
 _REALS = (Type.FLOAT, Type.DOUBLE)
 #: The events of each list of a window (`spdist.program.shape.Read.lists`).
 _Lists = Mapping[str, Sequence[Arrival]]
@@ -159,7 +161,8 @@ class _Rest:
     due : list of int
         The wake-ups asked for.
     times : list of int, optional
-        Of periods of an attribute: from when they are counted, the end of the open one, the newest time.
+        Of periods of an attribute: from when they are counted, the end of the open one, the newest time, when the
+        timeout is over, and whether it has released the open one.
     looked : int
         How many events of the batch that was released last somebody has looked at.
     """
@@ -193,8 +196,8 @@ def _state(read: Read, lists: _Lists, rest: _Rest) -> Any:
     if window.chunked:
         return [before, (rest.reset_at, nothing) if rest.came else None, rest.looked]
     if window.time is not None:
-        times = rest.times or [window.start or 0, None, 0]
-        return [batch, before, batch[0][1] if batch else None, [*times, 0, False], []]
+        times = rest.times or [window.start or 0, None, 0, 0, False]
+        return [batch, before, batch[0][1] if batch else None, times, rest.due]
     if window.span:
         copied = batch[0] if batch else (rest.reset_at, nothing) if rest.came else None
         return [batch, before, copied, rest.looked, rest.ending, rest.due]
@@ -225,7 +228,7 @@ def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, A
         if window is not None and f"{prefix}_looked" in arrays:
             arrays[f"{prefix}_looked"][number] = state[3 if window.span else -1]
         if isinstance(window, Batched) and window.time is not None and state[3][1] is not None:
-            for name, value in zip(("begin", "ending", "reached"), state[3], strict=False):
+            for name, value in zip(_TIMES if timed else _TIMES[:3], state[3], strict=False):
                 arrays[f"{prefix}_{name}"][number] = value
         if isinstance(window, Batched) and window.counts:
             arrays[f"{prefix}_count"][number] = state[3]
@@ -239,7 +242,7 @@ def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, A
         if isinstance(window, Sliding):
             if f"{prefix}_latest" in arrays:
                 arrays[f"{prefix}_latest"][number] = state[1]
-        elif state[4] is not None:
+        elif window is not None and window.time is None and state[4] is not None:
             arrays[f"{prefix}_ending"][0] = state[4]
         load_dues(running, query, number, state[-1], query.operator)
 
@@ -290,15 +293,23 @@ def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]
             rest.reset_at = int(noted)
     if isinstance(window, Batched) and window.time is not None:
         for number, rest in enumerate(rests):
-            times = [int(arrays[f"{prefix}_{name}"][number]) for name in ("begin", "ending", "reached")]
-            rest.times = None if times[1] == _NEVER else list(times)
+            names = _TIMES if query.read.timed else _TIMES[:3]
+            begin, ending, reached, *late = (int(arrays[f"{prefix}_{name}"][number]) for name in names)
+            awaited, flushed = late or (0, 0)
+            rest.times = None if ending == _NEVER else [begin, ending, reached, awaited, flushed != 0]
     if not query.read.timed:
         return rests
     for number, rest in enumerate(rests):
         rest.due = stored_dues(running, query, number, query.operator)
         if f"{prefix}_latest" in arrays:
             rest.latest = int(arrays[f"{prefix}_latest"][number])
-    if isinstance(window, Batched):
+    if isinstance(window, Batched) and window.timeout:
+        for rest, asleep in zip(rests, arrays[f"{prefix}_asleep"], strict=False):
+            if asleep and rest.times is not None and rest.times[3] is not None:
+                passed = int(arrays["timers_until"][0]) - rest.times[3]
+                rest.times[3] += max(0, passed // window.timeout + 1) * window.timeout
+                rest.due.append(rest.times[3])
+    elif isinstance(window, Batched):
         for period in range(count if window.unique is not None else 1):
             ending, asleep = int(arrays[f"{prefix}_ending"][period]), int(arrays[f"{prefix}_asleep"][period])
             if asleep:

@@ -62,7 +62,7 @@ class BatchWriter:
         self._nodes = f"nodes {query.name}"
         self._expires = query.shows_expired
         #: Whether what was released last is kept.
-        self._keeps = self._expires or (query.is_found and self._window.keeps)
+        self._keeps = self._expires or (query.is_found and self._window.keeps) or self._window.timeout > 0
         query.kept = query.kept_with({*self._wanted(), *self._window.known, *query.tested}, whole.needed)
         self._declare()
 

@@ -86,7 +86,17 @@ class Sliding:
     @property
     def known(self) -> set[int]:
         """The attributes that must not be null."""
-        return {*(place for place, _ in self.orders), *(() if self.time is None else (self.time,))}
+        return {*(place for place, _ in self.orders), *self.times}
+
+    @property
+    def times(self) -> set[int]:
+        """The attributes that say what time it is."""
+        return set() if self.time is None else {self.time}
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether events leave it when time passes."""
+        return bool(self.span) and self.time is None and not self.is_empty
 
     @property
     def is_empty(self) -> bool:
@@ -123,6 +133,12 @@ class Batched:
         as it has come. `NONE`: there is never one.
     start : int, optional
         A time from which periods are counted, ms; else from the first event.
+    started : int, optional
+        The attribute of the first event that says from which time.
+    timeout : int
+        For how long no event may open a new period until the open one is released, ms; 0: for ever.
+    replaces : bool
+        Whether the attribute that says what time it is becomes the end of the period.
     passes : bool
         Whether an event is put out when it comes, and the batch only leaves together.
     time : int, optional
@@ -140,11 +156,19 @@ class Batched:
     time: int | None = None
     chunked: bool = False
     unique: Unique | None = None
+    started: int | None = None
+    timeout: int = 0
+    replaces: bool = False
 
     @property
     def known(self) -> set[int]:
         """The attributes that must not be null."""
-        return set() if self.time is None else {self.time}
+        return self.times
+
+    @property
+    def times(self) -> set[int]:
+        """The attributes that say what time it is."""
+        return {place for place in (self.time, self.started) if place is not None}
 
     @property
     def is_cut(self) -> bool:
@@ -155,6 +179,11 @@ class Batched:
     def keeps(self) -> bool:
         """Whether all that it has released is found for ever, where nobody is shown what leaves."""
         return not self.chunked and bool(self.length or self.span)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether a batch is released when time passes."""
+        return self.timeout > 0 if self.time is not None else bool(self.span)
 
     @property
     def counts(self) -> bool:
@@ -222,10 +251,8 @@ def window_of(given: ast.SingleInput, schema: Schema, scope: Scope) -> Kept | No
             found = Batched(length=length, passes=True, chunked=True)
         case "externalTime", (None, int(span)) if span > 0:
             found = Sliding(span=span, time=time)
-        case "externalTimeBatch", (None, int(span)) if span > 0:
-            found = Batched(span=span, time=time)
-        case "externalTimeBatch", (None, int(span), int(start)) if span > 0:
-            found = Batched(span=span, start=start, time=time)
+        case "externalTimeBatch", (None, int(span), *_):
+            found = _external(Batched(span=span, time=time), window.args[2:], schema)
         case "delay", (int(span),) if span > 0:
             found = Sliding(span=span, delays=True)
         case "lengthBatch", (int(length), *passes) if passes in ([], [False]) or (length >= 0 and passes == [True]):
@@ -270,6 +297,21 @@ def _unique(window: ast.FunctionCall, schema: Schema, scope: Scope) -> Kept:
     named = {node.name for node in key.walk() if isinstance(node, ast.Variable)}
     places = tuple(sorted(place for name in named if (place := schema.index(name)) is not None))
     return replace(found, unique=Unique(key, type, places, first, as_text))
+
+
+def _external(window: Batched, given: Sequence[ast.Expression], schema: Schema) -> Batched | None:
+    """Return a window ``externalTimeBatch`` with what is said of its start, timeout and times; None: not typed."""
+    start, timeout, replaces = (*map(_constant, given), None, None, None)[:3]
+    started = schema.index(given[0].name) if given and isinstance(given[0], ast.Variable) else None
+    if given and start is None and started is None:
+        return None
+    return replace(
+        window,
+        start=start if isinstance(start, int) else None,
+        started=started,
+        timeout=max(timeout, 0) if isinstance(timeout, int) else 0,
+        replaces=replaces is True,
+    )
 
 
 def _size(length: int) -> int:
