@@ -233,7 +233,9 @@ def read(
     if source.kind != "stream" and (released is None or given.window is not None):
         raise NotTyped("what is not read from a stream", given.span)
     stream = source.stream_id if released is None else released.checked.target
-    window = window_of(given, source.schema, checked.scope)
+    items = checked.query.select.items
+    selected = [item.expression for item in items if isinstance(item.expression, ast.Variable)] if items else None
+    window = window_of(given, source.schema, checked.scope, selected)
     expansion, filters = _expanded(checked, given, width, window)
     events = events_of(checked)
     if events == "all" and window is None and released is None:  # none leaves

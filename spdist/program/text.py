@@ -41,6 +41,7 @@ from spdist.program.shape import Batched, Keyed, Query, Read, Sessions, Shape, s
 from spdist.program.tables.change_text import ChangeText
 from spdist.program.tables.shape import LoopTable
 from spdist.program.timer_text import RATE_LIMIT, fired, latest, rank
+from spdist.program.windows.shape import Frequent
 
 __all__ = ["written"]
 
@@ -422,8 +423,9 @@ def _count(whole: Writer, query: QueryText, block: Block) -> None:
     if isinstance(read, Matched) and read.steps[0].optional:
         begun = block.most + block.most
         whole.count(f"nodes {query.name}", block.most)
-    # So have the groups of what leaves a chunk that was cut into pieces, which may be gone.
-    again = read.waits or isinstance(read, Matched) or (isinstance(read.window, Batched) and read.window.is_cut)
+    # So have the groups of what leaves a chunk that was cut into pieces, which may be gone, or what comes seldom.
+    again = read.waits or isinstance(read, Matched) or isinstance(read.window, Frequent)
+    again = again or (isinstance(read.window, Batched) and read.window.is_cut)
     totals = begun + Most({query.name: 1}) if again else block.most
     if isinstance(read, Read) and read.window is not None and read.window.unique is not None:
         whole.count(f"groups {query.name}_u", block.most)

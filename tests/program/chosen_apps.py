@@ -13,6 +13,7 @@ __all__ = [
     "EXPANDED",
     "EXTERNAL",
     "EXTERNAL_LATE",
+    "FREQUENT",
     "HAVING",
     "LATE",
     "LIMITED",
@@ -228,6 +229,23 @@ insert into Out7;
 partition with (kind of S) begin
 from S#window.externalTimeBatch(total, 900, total, 70) select sym, sum(total) as t, min(price) as p group by sym
 insert all events into Out8;
+end;
+"""
+#: Windows of the keys that come often, by one attribute, by all that are selected, and behind a filter.
+FREQUENT = f"""{STREAM}
+from S#window.frequent(2, sym) select sym, count() as n, sum(volume) as v group by kind insert all events into Out1;
+from S#window.frequent(3) select kind, ok, distinctCount(total) as d, max(price) as p insert all events into Out2;
+from S[volume > 0]#window.frequent(1, kind)[price > 0.0] select kind, rate order by rate
+insert expired events into Out3;
+from S#window.lossyFrequent(0.2, 0.1, sym) select sym, kind, sum(volume) as v, min(total) as t group by kind
+insert all events into Out4;
+from S#window.lossyFrequent(0.15, 0.25) select price, count() as n insert all events into Out5;
+from S#window.lossyFrequent(0.01, 0.0, kind) select kind, maxForever(rate) as r insert into Out6;
+from S#window.frequent(20, sym) select sym, total output last every 3 events insert all events into Out7;
+from S#window.frequent(0, sym) select sym insert all events into Out8;
+partition with (kind of S) begin
+from S#window.frequent(2, sym) select sym, avg(rate) as r, count() as n group by sym insert all events into Out9;
+from S#window.lossyFrequent(0.3, 0.2, sym)[ok] select sym, total, sum(rate) as r insert all events into Out10;
 end;
 """
 #: Windows that have each chunk for a batch.

@@ -60,7 +60,7 @@ def _called(random: Random, given: str, target: str) -> str:
             f"from Tick select eventTimestamp() as a insert into {target}t;",
             f"from {source}[{_UNTYPED}] select * output snapshot every {random.choice((40, 700))} milliseconds "
             f"insert into {target};",
-            f"from {source}#window.frequent(2, sym) select * insert {events}into {target};",
+            f"from {source}#window.time(0) select * insert {events}into {target};",
             f"from {source}#window.session(50 milliseconds, sym, 9 milliseconds) select * insert {events}"
             f"into {target};",
             f"partition with (sym of {given}) begin from {source}[{_UNTYPED}] select * "

@@ -202,22 +202,22 @@ def test_it_is_told_which_queries_are_called_and_why() -> None:
     assert told.startswith("in part")
     assert "high is compiled; kept is called: the table 'T', which 'found' uses without a typed form (line 4)" in told
     assert told.endswith("found is called: the window delay of a join (line 6)")
-    without = explain("define stream S (a string); from S#window.frequent(2, a) select a insert into O;").compiled
-    assert without == "no: the window frequent (line 1)"
+    without = explain("define stream S (a string); from S#window.time(0) select a insert into O;").compiled
+    assert without == "no: the window time (line 1)"
 
 
 def test_an_app_without_a_typed_query_stays_with_its_operators() -> None:
-    text = f"{STREAM} from S#window.frequent(2, sym) select sym insert into Out;"
+    text = f"{STREAM} from S#window.time(0) select sym insert into Out;"
     app = Watched(checked_app(text), interpreted)
     own = app.app.programmed
     assert own is not None
     assert own.compile() is None
-    assert own.reason == "the window frequent"
+    assert own.reason == "the window time"
 
 
 def test_what_comes_back_is_sorted_by_numbers_in_the_loop_and_by_texts_by_operators() -> None:
     app = """define stream S (sym string, price double);
-    from S#window.frequent(2, sym) select sym, price insert into M;
+    from S#window.time(0) select sym, price insert into M;
     from M#window.lengthBatch(3) select sym, price order by {} limit 2 insert into Out;"""
     assert explain(app.format("price desc")).compiled.endswith("query_2 is compiled")
     assert explain(app.format("sym")).compiled.startswith("no: ")

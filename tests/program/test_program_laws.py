@@ -36,6 +36,7 @@ from tests.program.chosen_apps import (
     EXPANDED,
     EXTERNAL,
     EXTERNAL_LATE,
+    FREQUENT,
     HAVING,
     LATE,
     LIMITED,
@@ -61,7 +62,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 _SUBJECTS = [ARRANGED, BATCHES, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING, UNIQUE, UNIQUE_MORE]
 _SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES, TRUTHS, LATE, UNIQUE_JOINED, EXPANDED]
-_SUBJECTS += [PURGED, SHARED, SEVERAL_KEYS, PASSING, EXTERNAL_LATE]
+_SUBJECTS += [PURGED, SHARED, SEVERAL_KEYS, PASSING, EXTERNAL_LATE, FREQUENT]
 #: In these some attribute is never null.
 _WHOLE = (SORTED, EXTERNAL, EXTERNAL_LATE, BEHIND_KNOWN, TRUTHS)
 #: A stream, and what is put out to it as one chunk.
@@ -356,6 +357,24 @@ def test_sessions_of_many_keys_end_in_the_order_of_a_map_that_grows() -> None:
     text = f"{STREAM} from S#window.session(60L, sym) select sym, kind insert all events into Out;"
     for seed in range(3):
         assert alike(checked_app(text), Random(seed), interpreted, steps=20, events_of=many_keys) > 80
+
+
+def colliding_keys(random: Random, count: int, start_ms: int, whole: bool) -> list[Arrival]:
+    """Return events with texts that have one hash code."""
+    texts = ["".join(random.choice(("Aa", "BB")) for _ in range(3)) for _ in range(3 * count)]
+    events = drawn_events(random, len(texts), start_ms, whole)
+    return [(start_ms, (text, *row[1:])) for text, (_, row) in zip(texts, events, strict=True)]
+
+
+@pytest.mark.parametrize("events_of", [many_keys, colliding_keys])
+def test_keys_that_came_too_seldom_leave_in_the_order_of_a_map(events_of: Callable[..., list[Arrival]]) -> None:
+    text = f"""{STREAM}
+    from S#window.frequent(4, sym) select sym, count() as n insert all events into Out1;
+    from S#window.lossyFrequent(0.03, 0.02, sym) select sym, kind insert all events into Out2;
+    partition with (kind of S) begin
+    from S#window.frequent(14) select sym, count() as n group by sym insert all events into Out3; end;"""
+    for seed in range(2):
+        assert alike(checked_app(text), Random(seed), interpreted, steps=20, events_of=events_of) > 100
 
 
 _PURGE = "@purge(enable='true', interval='100 millisec', idle.period='250 millisec')"

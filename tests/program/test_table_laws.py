@@ -231,7 +231,7 @@ def test_what_a_question_writes_that_is_of_another_type_leaves_the_table_to_the_
 
 
 def test_a_table_that_someone_uses_who_is_called_stays_with_the_operators() -> None:
-    called = "from S#window.frequent(2, sym) select sym, volume insert into T;"
+    called = "from S#window.time(0) select sym, volume insert into T;"
     apps = started(
         f"""{STREAM} define table T (sym string, volume int); define table L (sym string);
         from S[ok] select sym, volume update or insert into T on T.sym == sym;

@@ -146,8 +146,7 @@ def _unpack(
         kept = list(slots[at : at + width])
         at += width
         if aggregate.form.candidates:
-            if query.read.window is None:  # else there is as much room as events are held
-                running.reserve(f"nodes {query.name}", len(kept[0]))
+            running.reserve(f"nodes {query.name}", len(kept[0]))
             _load_candidates(running, aggregate, group, kept[0])
             continue
         if aggregate.form.pairs:

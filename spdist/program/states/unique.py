@@ -17,6 +17,7 @@ from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.shape import Batched, Read, Sliding, Unique
 from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
+from spdist.program.windows.shape import Frequent
 
 __all__ = ["UniqueState", "load_unique", "read_unique", "stored_unique", "written_unique"]
 
@@ -60,6 +61,10 @@ class UniqueState:
         The wake-ups asked for.
     reset_at : int
         The timestamp of the next sign that totals begin anew, where somebody looks at it.
+    counts : list of tuple of int
+        How often each key has come, and after how many rounds it came first, where that is counted.
+    total : int
+        There: how many events have come.
     """
 
     by_key: dict[Any, Arrival] = field(default_factory=dict)
@@ -75,6 +80,8 @@ class UniqueState:
     latest: int = _NEVER
     due: list[int] = field(default_factory=list)
     reset_at: int = _NEVER
+    counts: list[tuple[int, int]] = field(default_factory=list)
+    total: int = 0
 
 
 # The operators' form.
@@ -82,6 +89,11 @@ class UniqueState:
 
 def read_unique(window: Sliding | Batched, state: Any) -> UniqueState:
     """Return what an operator's state says."""
+    if isinstance(window, Frequent):
+        *total, counts, latest = state
+        found = UniqueState(dict(latest.history()), capacity=counts.capacity or 16, total=total[0] if total else 0)
+        found.counts = [counts.find(key) if window.counts else (counts.find(key), 0) for key in found.by_key]
+        return found
     if isinstance(window, Sliding):
         if window.length:
             held, latest, passed, number, torn = state
@@ -110,6 +122,12 @@ def written_unique(read: Read, held: UniqueState) -> Any:
     window = read.window
     # The event that a RESET copies: nobody looks at more than whether there is one, and when it came.
     nothing = (None,) * len(read.schema)
+    if isinstance(window, Frequent):
+        counts = held.counts if window.counts else [many for many, _ in held.counts]
+        maps = HashMap(zip(held.by_key, counts, strict=True)), HashMap(held.by_key.items())
+        for one in maps:
+            one.capacity = max(held.capacity, one.capacity)
+        return [held.total, *maps] if window.counts else [*maps]
     if isinstance(window, Sliding):
         if window.length:
             events = [(number, *event) for number, event in zip(held.numbers, held.held, strict=True)]
@@ -140,7 +158,7 @@ def load_unique(
     """Take over what a window holds for each key of a partition, by number; wake-ups are asked for elsewhere."""
     unique, prefix = window.unique, query.name
     assert unique is not None
-    slides, left = isinstance(window, Sliding), "left" in query.read.lists
+    slides, left = isinstance(window, Sliding) and not isinstance(window, Frequent), "left" in query.read.lists
     lists = list[tuple[int, int, int]]()
     events, owners, keys, nodes, keyed = list[Arrival](), list[int](), list[Any](), list[int](), list[int]()
     for number, state in states:
@@ -182,6 +200,10 @@ def load_unique(
         _link(running, query, f"{prefix}_head", number, begin, end)
     if f"{prefix}_hash" in arrays:
         arrays[f"{prefix}_hash"][place] = [bucket_of(key, _ALL) for key in keys]
+    counts = [one for _, state in states for one in state.counts]
+    for part, name in enumerate(("many", "rounds")):
+        if f"{prefix}_{name}" in arrays:
+            arrays[f"{prefix}_{name}"][place] = [one[part] for one in counts]
 
 
 def _link(running: Running, query: QueryText, name: str, number: int, begin: int, end: int) -> None:
@@ -203,7 +225,7 @@ def _load_counts(running: Running, query: QueryText, number: int, state: UniqueS
         for name, value in zip(("passed", "number", "torn", "count"), counts, strict=True):
             arrays[f"{prefix}_{name}"][number] = value
     given: dict[str, int | None] = {"capacity": state.capacity, "full": state.full, "latest": state.latest}
-    given["reset_at"] = state.reset_at
+    given |= {"reset_at": state.reset_at, "total": state.total}
     if state.times[1] is not None:
         given |= dict(zip(("begin", "ending", "reached"), state.times, strict=True))
     for name, known in given.items():
@@ -240,19 +262,20 @@ def stored_unique(
     prefix, arrays, unique = query.name, running.arrays, window.unique
     assert unique is not None
     found = [UniqueState() for _ in range(count)]
-    forever = isinstance(window, Sliding) and not (window.length or window.span)
+    counted = isinstance(window, Frequent)
+    forever = isinstance(window, Sliding) and not (window.length or window.span or counted)
     for name in () if forever else query.read.lists:
         for state, nodes in zip(found, _listed(running, query, f"{prefix}_{name}", count), strict=True):
             if name == "left":
                 state.before = rows(nodes)
-            elif isinstance(window, Sliding):
+            elif isinstance(window, Sliding) and not counted:
                 state.held = rows(nodes)
                 state.numbers = arrays[f"{prefix}_held"][nodes].tolist() if window.length else []
     numbers, instances, keys = _known_keys(running, query, unique)
     nodes = arrays[f"{prefix}_head" if forever else f"{prefix}_node"][numbers]
-    # Those of a batch are in the order in which they came: a node that is free again is used first.
+    # Those of a batch, or counted, are in the order in which they came: a node that is free again is used first.
     order = list(range(len(numbers)))
-    if isinstance(window, Batched):
+    if isinstance(window, Batched) or counted:
         came = [node for listed in _listed(running, query, f"{prefix}_head", count) for node in listed.tolist()]
         ranks = {node: rank for rank, node in enumerate(came)}
         order.sort(key=lambda place: ranks[int(nodes[place])])
@@ -260,6 +283,10 @@ def stored_unique(
     nothing = (_NEVER, (None,) * len(query.read.types))
     for place in order:
         found[instances[place]].by_key[keys[place]] = nothing if nodes[place] < 0 else events[place]
+        if counted:
+            many, rounds = (arrays.get(f"{prefix}_{name}") for name in ("many", "rounds"))
+            noted = [0 if one is None else int(one[nodes[place]]) for one in (many, rounds)]
+            found[instances[place]].counts.append((noted[0], noted[1]))
     for number, state in enumerate(found):
         _store_counts(running, query, number, state)
     return found
@@ -274,7 +301,7 @@ def _store_counts(running: Running, query: QueryText, number: int, state: Unique
     if f"{prefix}_held" in arrays:
         state.passed, state.number, state.torn = value("passed", 0), value("number", 0), bool(value("torn", 0))
     state.capacity, state.full, state.latest = value("capacity", 16), bool(value("full", 0)), value("latest", _NEVER)
-    state.reset_at = value("reset_at", _NEVER)
+    state.reset_at, state.total = value("reset_at", _NEVER), value("total", 0)
     times = [value("begin", 0), value("ending", _NEVER), value("reached", 0)]
     if times[1] != _NEVER:
         state.times = list(times)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 
 from spdist.errors import Span
 from spdist.extension import catalog
@@ -19,6 +20,7 @@ __all__ = [
     "JOINED",
     "NONE",
     "Batched",
+    "Frequent",
     "Kept",
     "Sessions",
     "Sliding",
@@ -32,6 +34,7 @@ __all__ = [
 ]
 
 _WHOLE = (Type.INT, Type.LONG)
+_REALS = (Type.FLOAT, Type.DOUBLE)
 #: What joins the texts of keys to one.
 JOINED = "texts of keys"
 #: Times from here on, and as far before 1970, are left to operators, which calculate without bounds.
@@ -120,6 +123,25 @@ class Sessions(Sliding):
     """
 
     key: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Frequent(Sliding):
+    """A window that holds the latest event of each key that comes often: of `length` keys, or of all that are counted.
+
+    Parameters
+    ----------
+    counts : bool
+        Whether all keys are counted that come often enough.
+    share : float
+        There: what part of all events those of a key must be, for them to pass.
+    width : int
+        There: after so many events those keys leave that came too seldom; 0: none ever does.
+    """
+
+    counts: bool = False
+    share: float = 0.0
+    width: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +246,13 @@ def filters_of(handlers: Sequence[ast.Node], span: Span | None) -> tuple[ast.Exp
     return filters
 
 
-def window_of(given: ast.SingleInput, schema: Schema, scope: Scope) -> Kept | None:
-    """Return the window of a query over a stream with these attributes, None without; raises NotTyped."""
+def window_of(
+    given: ast.SingleInput, schema: Schema, scope: Scope, selected: Sequence[ast.Variable] | None = None
+) -> Kept | None:
+    """Return the window of a query over a stream with these attributes, None without; raises NotTyped.
+
+    `selected` are the attributes that the query selects as they are, where those are not all.
+    """
     window = given.window
     if window is None:
         return None
@@ -235,6 +262,8 @@ def window_of(given: ast.SingleInput, schema: Schema, scope: Scope) -> Kept | No
         return _sorted(window, schema)
     if window.id == "session":
         return _sessions(window, schema)
+    if window.id in ("frequent", "lossyFrequent"):
+        return _frequent(window, schema, scope, selected)
     constants = tuple(map(_constant, window.args))
     time = schema.index(window.args[0].name) if window.args and isinstance(window.args[0], ast.Variable) else None
     found: Kept | None = None
@@ -288,15 +317,41 @@ def _unique(window: ast.FunctionCall, schema: Schema, scope: Scope) -> Kept:
             found = Batched(span=span, start=_start(start), time=time)
     if found is None:
         raise NotTyped(f"the window {window.id}", window.span)
-    type, first = type_of(key, scope, catalog(False)), window.name.startswith("first")
+    first = window.name.startswith("first")
     as_text = first or not isinstance(found, Batched) or time is not None
     several = isinstance(found, Sliding) and not (found.length or found.span) and bool(more)
-    if several or (first and isinstance(found, Batched) and type in (Type.FLOAT, Type.DOUBLE)):
-        # Several are one text, and a real is looked for in a table by its text.
-        key, type = ast.FunctionCall(JOINED, window.args if several else (key,), span=window.span), Type.STRING
+    # A real is looked for in a table by its text.
+    real = first and isinstance(found, Batched) and type_of(key, scope, catalog(False)) in _REALS
+    own = _keyed(window.args if several else (key,), window, schema, scope, joined=several or real)
+    return replace(found, unique=replace(own, first=first, as_text=as_text))
+
+
+def _keyed(
+    keys: Sequence[ast.Expression], window: ast.FunctionCall, schema: Schema, scope: Scope, joined: bool
+) -> Unique:
+    """Return what makes events the only ones; where keys are `joined`, one text is made of them."""
+    key = ast.FunctionCall(JOINED, tuple(keys), span=window.span) if joined else keys[0]
+    type = Type.STRING if joined else type_of(key, scope, catalog(False))
     named = {node.name for node in key.walk() if isinstance(node, ast.Variable)}
     places = tuple(sorted(place for name in named if (place := schema.index(name)) is not None))
-    return replace(found, unique=Unique(key, type, places, first, as_text))
+    return Unique(key, type, places)
+
+
+def _frequent(
+    window: ast.FunctionCall, schema: Schema, scope: Scope, selected: Sequence[ast.Variable] | None
+) -> Frequent:
+    """Return a window ``frequent`` or ``lossyFrequent``; for `selected` see `window_of`."""
+    constants = [one.value for one in window.args if isinstance(one, ast.Literal)]
+    given = [one for one in window.args if isinstance(one, ast.Variable)]
+    keys = given or (list(map(ast.Variable, schema.names)) if selected is None else selected)
+    types = {type_of(one, scope, catalog(False)) for one in keys}
+    if not keys or Type.OBJECT in types:
+        raise NotTyped(f"the window {window.id} of what is no text", window.span)
+    unique = _keyed(keys, window, schema, scope, joined=len(keys) > 1 or bool(types.intersection(_REALS)))
+    if window.id == "frequent":
+        return Frequent(length=int(str(constants[0])), unique=unique)
+    support, error = (float(str(one)) for one in constants)
+    return Frequent(counts=True, share=support - error, width=ceil(1 / error) if error else 0, unique=unique)
 
 
 def _external(window: Batched, given: Sequence[ast.Expression], schema: Schema) -> Batched | None:

@@ -99,13 +99,7 @@ class WindowWriter:
             arrays.declare(f"{prefix}_{name}", NUMBER, self._room, "-1")
         arrays.declare(f"{prefix}_head_size", NUMBER, self._room)
         arrays.declare(f"{prefix}_next", NUMBER, self._nodes, "-1")
-        arrays.declare(f"{prefix}_ts", NUMBER, self._nodes)
         arrays.free_list(f"{prefix}_free")
-        kept = []
-        for place in self._query.kept:
-            value = read(place)
-            values, nulls = self._whole.attribute(f"{prefix}_w", place, value.type, self._nodes)
-            kept += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null}"]
         return [
             f"d = {prefix}_free[0]",
             "if d >= 0:",
@@ -113,9 +107,17 @@ class WindowWriter:
             "else:",
             f"    d = {prefix}_free[1]",
             f"    {prefix}_free[1] = d + 1",
-            f"{prefix}_ts[d] = {timestamp}",
-            *kept,
+            *self._writes(read, timestamp),
         ]
+
+    def _writes(self, read: Callable[[int], Value], timestamp: str) -> list[str]:
+        """Return what writes the new event into node ``d``."""
+        lines = [f"{self._whole.arrays.declare(f'{self._prefix}_ts', NUMBER, self._nodes)}[d] = {timestamp}"]
+        for place in self._query.kept:
+            value = read(place)
+            values, nulls = self._whole.attribute(f"{self._prefix}_w", place, value.type, self._nodes)
+            lines += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null}"]
+        return lines
 
     def _asks(self, timestamp: str) -> list[str]:
         """Return what asks for a wake-up when the event leaves, where it is later than all before."""

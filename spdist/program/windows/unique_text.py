@@ -23,6 +23,7 @@ from spdist.program.windows.shape import JOINED
 from spdist.program.windows.text import WindowWriter
 
 __all__ = [
+    "ListWriter",
     "UniqueBatchText",
     "UniqueBatchWriter",
     "UniqueExternalWriter",
@@ -133,7 +134,7 @@ class UniqueWriter(WindowWriter):
         return [] if self._unique.first else super().remembers()
 
 
-class _ListWriter(UniqueWriter):
+class ListWriter(UniqueWriter):
     """Writes a window whose events are one list, in the order in which they came.
 
     Notes
@@ -172,7 +173,7 @@ class _ListWriter(UniqueWriter):
         return [f"unlink({self._links}, {self._key}, {node})", f"{self._prefix}_head_size[{self._key}] -= 1"]
 
 
-class UniqueTimeWriter(_ListWriter):
+class UniqueTimeWriter(ListWriter):
     """Writes what happens in a window ``unique:time``; see `WindowWriter`."""
 
     def changes(self) -> list[str]:
@@ -207,7 +208,7 @@ class UniqueTimeWriter(_ListWriter):
         return [f"low = {self._prefix}_head[{self._key}]", *self._expires("low")]
 
 
-class UniqueLengthWriter(_ListWriter):
+class UniqueLengthWriter(ListWriter):
     """Writes what happens in a window ``unique:length``; see `WindowWriter`, and the operator for its odd ways.
 
     Notes

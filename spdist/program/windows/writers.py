@@ -5,10 +5,11 @@ from __future__ import annotations
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
 from spdist.program.windows.delay_text import DelayWriter
 from spdist.program.windows.external_text import ExternalBatchWriter, ExternalWriter
+from spdist.program.windows.frequent_text import FrequentWriter
 from spdist.program.windows.passing_text import EachWriter, PassingWriter
 from spdist.program.windows.period_text import PeriodWriter
 from spdist.program.windows.session_text import SessionWriter
-from spdist.program.windows.shape import Batched, Kept, Sessions, Sliding
+from spdist.program.windows.shape import Batched, Frequent, Kept, Sessions, Sliding
 from spdist.program.windows.sorted_text import SortedWriter
 from spdist.program.windows.text import WindowWriter
 from spdist.program.windows.unique_text import (
@@ -25,6 +26,8 @@ __all__ = ["batch_writer", "sliding_writer"]
 
 def sliding_writer(window: Sliding) -> type[WindowWriter]:
     """Return what writes a window that events leave one by one."""
+    if isinstance(window, Frequent):
+        return FrequentWriter
     if window.unique is not None:
         return UniqueTimeWriter if window.span else UniqueLengthWriter if window.length else UniqueWriter
     if window.is_empty:

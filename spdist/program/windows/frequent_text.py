@@ -1,0 +1,130 @@
+"""Windows of a program that hold the latest event of each key that comes often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spdist.program.expressions import FLAG, NUMBER, Value
+from spdist.program.parts import indent
+from spdist.program.windows.shape import Frequent
+from spdist.program.windows.unique_text import ListWriter
+
+__all__ = ["FrequentWriter"]
+
+
+class FrequentWriter(ListWriter):
+    """Writes what happens in the windows ``frequent`` and ``lossyFrequent``; see `WindowWriter`.
+
+    Notes
+    -----
+    The keys that are counted are a list, in the order in which they came: ``q_many`` is how often each has come, less
+    what was taken off. What leaves together does so in the order of a map of Java's, which has ``q_capacity`` buckets
+    for each key of the partition; ``q_hash`` is the hash of a node's key. Where all are counted, ``q_total`` is how
+    many events have come, and ``q_rounds`` after how many rounds a key came first.
+    An event may leave that has never been in the totals, so its group is looked for when it does.
+    """
+
+    @property
+    def _frequent(self) -> Frequent:
+        assert isinstance(self._window, Frequent)
+        return self._window
+
+    def _of(self, name: str, room: str = "", first: str = "0") -> str:
+        """Return an array of the window's own: of nodes, or of what `room` says."""
+        return self._whole.arrays.declare(f"{self._prefix}_{name}", NUMBER, room or self._nodes, first)
+
+    @property
+    def _capacity(self) -> str:
+        return f"{self._of('capacity', self._query.instances, '16')}[{self._key}]"
+
+    @property
+    def _total(self) -> str:
+        return f"{self._of('total', self._query.instances)}[{self._key}]"
+
+    def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
+        """Return what counts the new event, or drops it, where it does not pass."""
+        self._of("before", first="-1")
+        keys, window, many, size = (
+            self._keys,
+            self._frequent,
+            self._of("many"),
+            f"{self._prefix}_head_size[{self._key}]",
+        )
+        found, value = keys.finds(self.asked())
+        first, last = list[str](), list[str]()
+        if window.counts:
+            first = [f"{self._total} += 1"]
+            rounds = f"({self._total} - 1) // {window.width}" if window.width else "0"
+            noted = [f"{self._of('rounds')}[d] = {rounds}"]
+            last = [
+                f"if not ({many}[d] >= {window.share!r} * {self._total}):",
+                *indent([*self.pushes_out(leaving), "continue"]),
+            ]
+        else:
+            full, noted = f"if {size} >= {window.length}:", []
+            dropped = [full, f"    {keys.forgets(keys.number)}", "    continue"]
+            goes = self._goes(f"{many}[d] == 0", leaving, [f"{many}[d] -= 1"])
+            found += [f"if {keys.node}[{keys.number}] < 0:", *indent([full, *indent(goes), *dropped])]
+        hashed = f"{self._of('hash')}[d]"
+        fresh = [
+            *self._holds(read, timestamp),
+            *self._appends("d"),
+            f"{keys.node}[{keys.number}], {keys.place}[d], {many}[d] = d, {keys.number}, 0",
+            f"{hashed} = {keys.hashed(value)}",
+            f"{hashed} = {hashed} ^ ({hashed} >> 16)",
+            f"if 4 * {size} > 3 * {self._capacity}:",
+            f"    {self._capacity} *= 2",
+            *noted,
+        ]
+        return [
+            *first,
+            *found,
+            f"d = {keys.node}[{keys.number}]",
+            "if d < 0:",
+            *indent(fresh),
+            "else:",
+            *indent(self._writes(read, timestamp)),
+            f"{many}[d] += 1",
+            *last,
+        ]
+
+    def remembers(self) -> list[str]:
+        """Return nothing: groups are looked for."""
+        return []
+
+    def pushes_out(self, leaving: list[str]) -> list[str]:
+        """Return what lets the keys leave that came too seldom, at the end of a round."""
+        window = self._frequent
+        if not window.width:
+            return []
+        seldom = f"{self._of('many')}[d] + {self._of('rounds')}[d] <= {self._total} // {window.width}"
+        return [f"if {self._total} % {window.width} == 0:", *indent(self._goes(seldom, leaving))]
+
+    def _goes(self, test: str, leaving: list[str], counts: list[str] | None = None) -> list[str]:
+        """Return what lets keys leave whose node ``d`` meets a condition; `counts` is done with each before."""
+        prefix, keys = self._prefix, self._keys
+        order, spare, bucket = (self._of(name) for name in ("order", "spare", "bucket"))
+        self._whole.arrays.declare("text_starts", NUMBER, "1")
+        self._whole.arrays.declare("text_bytes", FLAG, "1")
+        return [
+            f"n, d = 0, {prefix}_head[{self._key}]",
+            "while d >= 0:",
+            *indent(counts or []),
+            f"    if {test}:",
+            f"        {order}[n], {bucket}[d] = d, {self._of('hash')}[d] & ({self._capacity} - 1)",
+            "        n += 1",
+            f"    d = {prefix}_next[d]",
+            "if n > 1:",
+            f"    sort_places({order}, {spare}, {bucket}, text_starts, text_bytes, 0, n, 0)",
+            "for k in range(n):",
+            f"    d = {order}[k]",
+            *indent(self._unlinks("d")),
+            f"    {keys.node}[{keys.place}[d]] = -1",
+            f"    {keys.forgets(f'{keys.place}[d]')}",
+            *indent(self._left(leaving)),
+        ]
+
+    def _left(self, leaving: list[str]) -> list[str]:
+        groups, timestamp = self._groups, f"{self._prefix}_ts[d]"
+        leaves = groups.leaves(self.kept, timestamp, groups.number, leaving, counted=False)
+        return [*groups.passes(self.kept, [*groups.finds(self.kept), *leaves]), *self._frees()]
