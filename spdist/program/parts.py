@@ -20,7 +20,7 @@ from spdist.program.joins.shape import Joined
 from spdist.program.read_shape import WINDOWS, LoopWindow
 from spdist.program.shape import Keyed, Query, Read, Shape
 from spdist.program.tables.shape import LoopTable, outer_variables
-from spdist.program.windows.shape import shows_snapshots
+from spdist.program.windows.shape import CRON_RANK, CRON_WINDOWS, Cron, shows_snapshots
 
 __all__ = [
     "EACH",
@@ -228,6 +228,14 @@ class QueryText:
     def operator(self) -> int:
         """The place of its window's timer among those of the query."""
         return 0
+
+    @property
+    def timer(self) -> int:
+        """Its place among all queries as timers of windows fire: cron comes later, named windows first also there."""
+        number = self.read.number
+        if not isinstance(self.read.window, Cron):
+            return number
+        return CRON_RANK + (number if number >= 0 else number + WINDOWS - CRON_WINDOWS)
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ from spdist.program.functions.expansion import Expansion, expansion_of
 from spdist.program.functions.forms import CLOCKS
 from spdist.program.windows.shape import (
     Batched,
+    Cron,
     Kept,
     Sessions,
     Sliding,
@@ -139,7 +140,7 @@ class Read:
     def lists(self) -> tuple[str, ...]:
         """What the window holds: the open batch or all of it, and the batch that was released last."""
         if isinstance(self.window, Sliding):
-            return ("head",)
+            return ("head", "left") if isinstance(self.window, Cron) else ("head",)
         return (*(("head",) if self.waits else ()), *(("left",) if self.window and self.keeps_released else ()))
 
     @property

@@ -198,7 +198,7 @@ class Writer:
                 most, types = self._most[f"nodes {query.name}"], query.read.types
                 block = Block("", "", types, "", "", "", (None,) * len(types), "", most)
                 wakes = _query_writer(self, query, block, key).timers()
-                own = {rank(number, operator): lines for operator, lines in enumerate(wakes) if lines}
+                own = {rank(query.timer, operator): lines for operator, lines in enumerate(wakes) if lines}
             if query.ticks:
                 own[rank(number, RATE_LIMIT)] = ticking(self, query, key, self._most[f"nodes {query.name}_l"])
             if query.keyed is not None and query.keyed.purge is not None:

@@ -61,7 +61,7 @@ class TimerWriter:
 
     def __init__(self, arrays: Arrays, query: QueryText, key: str, operator: int = 0) -> None:
         self._arrays = arrays
-        self._number = rank(query.read.number, operator)
+        self._number = rank(query.read.number if operator == RATE_LIMIT else query.timer, operator)
         self._prefix = prefix = f"{query.name}_l" if operator == RATE_LIMIT else query.name
         self._queue = f"{prefix}_due{operator if 0 < operator < RATE_LIMIT else ''}"
         self._key = key

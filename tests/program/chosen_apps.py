@@ -12,12 +12,9 @@ __all__ = [
     "CHUNKS",
     "EXPANDED",
     "EXTERNAL",
-    "EXTERNAL_LATE",
-    "FREQUENT",
     "HAVING",
     "LATE",
     "LIMITED",
-    "PASSING",
     "PIECES",
     "PURGED",
     "SESSIONS",
@@ -213,41 +210,6 @@ from S[ok]#window.externalTimeBatch(total, 700) select sym, total insert expired
 from S#window.unique:externalTimeBatch(sym, total, 700, 3) select kind, max(price) as p group by kind insert into Out6;
 end;
 """
-#: Windows of a time attribute whose periods are released, once more and again, when no event comes for a while.
-EXTERNAL_LATE = f"""{STREAM}
-from S#window.externalTimeBatch(total, 60, 0, 40) select sym, sum(volume) as v group by sym insert all events into Out1;
-from S#window.externalTimeBatch(total, 700, 7L, 300) select sym, avg(rate) as r, distinctCount(kind) as d
-insert into Out2;
-from S#window.externalTimeBatch(total, 900, total, 90, true) select total, max(price) as p, count() as n
-insert all events into Out3;
-from S#window.externalTimeBatch(total, 60, total) select kind, total order by kind limit 2 insert expired events
-into Out4;
-from S#window.externalTimeBatch(total, 300, 0, 0, true)[ok] select total, sym insert all events into Out5;
-from S#window.externalTimeBatch(total, 500, 0, 200)[volume > 0] select sym, rate insert all events into Out6;
-from S#window.externalTimeBatch(total, 800, 0, 100) select sym, count() as n output snapshot every 90 milliseconds
-insert into Out7;
-partition with (kind of S) begin
-from S#window.externalTimeBatch(total, 900, total, 70) select sym, sum(total) as t, min(price) as p group by sym
-insert all events into Out8;
-end;
-"""
-#: Windows of the keys that come often, by one attribute, by all that are selected, and behind a filter.
-FREQUENT = f"""{STREAM}
-from S#window.frequent(2, sym) select sym, count() as n, sum(volume) as v group by kind insert all events into Out1;
-from S#window.frequent(3) select kind, ok, distinctCount(total) as d, max(price) as p insert all events into Out2;
-from S[volume > 0]#window.frequent(1, kind)[price > 0.0] select kind, rate order by rate
-insert expired events into Out3;
-from S#window.lossyFrequent(0.2, 0.1, sym) select sym, kind, sum(volume) as v, min(total) as t group by kind
-insert all events into Out4;
-from S#window.lossyFrequent(0.15, 0.25) select price, count() as n insert all events into Out5;
-from S#window.lossyFrequent(0.01, 0.0, kind) select kind, maxForever(rate) as r insert into Out6;
-from S#window.frequent(20, sym) select sym, total output last every 3 events insert all events into Out7;
-from S#window.frequent(0, sym) select sym insert all events into Out8;
-partition with (kind of S) begin
-from S#window.frequent(2, sym) select sym, avg(rate) as r, count() as n group by sym insert all events into Out9;
-from S#window.lossyFrequent(0.3, 0.2, sym)[ok] select sym, total, sum(rate) as r insert all events into Out10;
-end;
-"""
 #: Windows that have each chunk for a batch.
 CHUNKS = f"""{STREAM}
 from S#window.batch() select sym, sum(volume) as v, max(price) as p group by sym insert all events into Out1;
@@ -330,32 +292,6 @@ from End#window.timeBatch(20) select sym, count() as n insert all events into Ou
 from Mid#window.time(1) select sym, total output last every 50 milliseconds insert expired events into Out1;
 from Mid#window.time(30) select sym, total insert expired events into End;
 from S#window.timeBatch(30) select sym, total output last every 50 milliseconds insert into Mid;
-"""
-#: Windows that hold nothing: an event leaves as soon as it has come, or never, or is never seen; and what nobody sees.
-PASSING = f"""{STREAM}
-from S#window.length(0) select sym, sum(volume) as v, max(price) as p, maxForever(rate) as r group by sym
-insert all events into Out1;
-from S#window.length(0)[price > 0.0] select kind, count() as n, minForever(total) as m insert into Out2;
-from S#window.length(-3) select sym, total order by total desc limit 2 insert all events into Out3;
-from S#window.length(0) select sym, price, count() as n having count() > 0 or n == 0 insert expired events into Mid;
-from Mid#window.sort(0, price) select sym, max(price) as p, minForever(n) as m group by sym insert all events into Out4;
-from S#window.sort(-1, rate, 'desc')[ok] select kind, rate, distinctCount(sym) as d insert expired events into Out5;
-from S#window.timeLength(50, 0) select kind, sum(volume) as v, distinctCount(sym) as d group by kind insert all events
-into Out6;
-from S#window.timeLength(900, -1) select sym, total order by total insert expired events into Out7;
-from S#window.lengthBatch(0) select sym, max(price) as p, distinctCount(kind) as d group by sym insert into Out8;
-from S#window.lengthBatch(0, true)[volume > 0] select kind, count() as n, min(rate) as r insert all events into Out9;
-from S#window.lengthBatch(-2) select kind, count() as n insert all events into Out10;
-from S#window.unique:length(sym, 0) select sym, sum(volume) as v insert all events into Out11;
-from S#window.length(0) select sym, count() as n having n > 0L output snapshot every 90 milliseconds insert into Out12;
-from S#window.length(0) select sym, total order by total desc limit 3 insert into Out13;
-from S select sym, max(price) as p, distinctCount(kind) as d having count() > 1 insert expired events into Out16;
-partition with (kind of S) begin
-from S select sym, avg(price) as p group by sym output last every 2 events insert expired events into Out17;
-from S#window.length(0) select sym, count() as n, stdDev(price) as d group by sym insert expired events into Out14;
-from S#window.lengthBatch(0) select sum(total) as t, sym order by sym insert all events into #I;
-from #I#window.sort(0, t) select t, count() as n output last every 2 events insert all events into Out15;
-end;
 """
 #: Functions of texts that windows hold, in what they put out, in totals, in having, and in conditions of patterns.
 TEXTS = f"""{STREAM}

@@ -35,12 +35,9 @@ from tests.program.chosen_apps import (
     CHUNKS,
     EXPANDED,
     EXTERNAL,
-    EXTERNAL_LATE,
-    FREQUENT,
     HAVING,
     LATE,
     LIMITED,
-    PASSING,
     PIECES,
     PURGED,
     SESSIONS,
@@ -62,9 +59,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 _SUBJECTS = [ARRANGED, BATCHES, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING, UNIQUE, UNIQUE_MORE]
 _SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES, TRUTHS, LATE, UNIQUE_JOINED, EXPANDED]
-_SUBJECTS += [PURGED, SHARED, SEVERAL_KEYS, PASSING, EXTERNAL_LATE, FREQUENT]
+_SUBJECTS += [PURGED, SHARED, SEVERAL_KEYS]
 #: In these some attribute is never null.
-_WHOLE = (SORTED, EXTERNAL, EXTERNAL_LATE, BEHIND_KNOWN, TRUTHS)
+_WHOLE = (SORTED, EXTERNAL, BEHIND_KNOWN, TRUTHS)
 #: A stream, and what is put out to it as one chunk.
 Chunk = tuple[str, list[Arrival]]
 
@@ -238,31 +235,6 @@ def test_a_clock_that_jumps_lets_as_many_snapshots_go_on_as_operators_do() -> No
     assert len(apps[0].chunks) > 20
 
 
-def test_a_timeout_that_releases_nothing_lets_its_window_sleep() -> None:
-    app = f"""{STREAM} from S#window.externalTimeBatch(total, 90, 0, 7) select sym, total insert all events into Out;"""
-    apps = Watched(checked_app(app)), Watched(checked_app(app), interpreted)
-    for one in apps:
-        one.app.start(START_MS)
-        one.begin()
-        for number, total in enumerate((1, 2, 3, 200, 210, 20, 500)):
-            one.run([(START_MS + number * 10**9, (str(number), None, None, None, None, total, None))])
-        one.app.advance(START_MS + 7 * 10**9)
-    assert apps[0].chunks == apps[1].chunks
-    assert len(apps[0].chunks) > 6
-
-
-def test_periods_are_counted_from_what_another_attribute_says() -> None:
-    app = """define stream S (at long, begin long);
-    from S#window.externalTimeBatch(at, 100, begin) select at, begin insert into Out;"""
-    apps = Watched(checked_app(app)), Watched(checked_app(app), interpreted)
-    for one in apps:
-        one.app.start(START_MS)
-        one.begin()
-        one.run([(START_MS + at, (at, 30)) for at in (50, 120, 129, 130, 229, 230)])
-    assert apps[0].chunks == apps[1].chunks
-    assert [len(chunk) for _, chunk in apps[0].chunks] == [3, 2]
-
-
 def test_where_a_null_has_no_place_in_an_order_the_operators_go_on() -> None:
     app = f"{STREAM} from S#window.sort(1, price) select price insert all events into Out;"
     plain, programmed = Watched(checked_app(app)), Watched(checked_app(app), interpreted)
@@ -359,24 +331,6 @@ def test_sessions_of_many_keys_end_in_the_order_of_a_map_that_grows() -> None:
         assert alike(checked_app(text), Random(seed), interpreted, steps=20, events_of=many_keys) > 80
 
 
-def colliding_keys(random: Random, count: int, start_ms: int, whole: bool) -> list[Arrival]:
-    """Return events with texts that have one hash code."""
-    texts = ["".join(random.choice(("Aa", "BB")) for _ in range(3)) for _ in range(3 * count)]
-    events = drawn_events(random, len(texts), start_ms, whole)
-    return [(start_ms, (text, *row[1:])) for text, (_, row) in zip(texts, events, strict=True)]
-
-
-@pytest.mark.parametrize("events_of", [many_keys, colliding_keys])
-def test_keys_that_came_too_seldom_leave_in_the_order_of_a_map(events_of: Callable[..., list[Arrival]]) -> None:
-    text = f"""{STREAM}
-    from S#window.frequent(4, sym) select sym, count() as n insert all events into Out1;
-    from S#window.lossyFrequent(0.03, 0.02, sym) select sym, kind insert all events into Out2;
-    partition with (kind of S) begin
-    from S#window.frequent(14) select sym, count() as n group by sym insert all events into Out3; end;"""
-    for seed in range(2):
-        assert alike(checked_app(text), Random(seed), interpreted, steps=20, events_of=events_of) > 100
-
-
 _PURGE = "@purge(enable='true', interval='100 millisec', idle.period='250 millisec')"
 
 
@@ -417,7 +371,7 @@ def test_all_keys_get_what_a_trigger_brings_while_operators_are_called() -> None
     text = f"""{STREAM} define trigger Tick at every 7 milliseconds; partition with (sym of S) begin
     from every e1=S -> e2=Tick select e1.sym as a, e2.triggered_time as b insert into Out1;
     from Tick#window.length(2) select count() as n insert all events into Out2; end;
-    from S#window.cron('*/1 * * * * ?') select sym insert into Out3;"""
+    from S#window.time(0) select sym insert into Out3;"""
     checked = checked_app(text)
     (partition,) = mixed_shape_of(checked).partitions
     assert "Tick" in {stream for query in partition.queries for stream in query.streams}

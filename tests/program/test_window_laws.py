@@ -1,8 +1,8 @@
-"""Named windows in programs: what they release, hold and show to those who ask is what those of operators do."""
+"""Named windows in programs, and rare ones: what they release, hold and show is what those of operators do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import product
 from random import Random
@@ -13,6 +13,7 @@ import pytest
 
 from spdist.engine.programs import state as programmed_state
 from spdist.facade import explain
+from spdist.operators.base import Arrival
 from spdist.program.joins import text as joins_text
 from spdist.program.joins.side_text import SideRows
 from spdist.program.machine.compiler import interpreted
@@ -23,9 +24,21 @@ from spdist.program.running import forgetting
 from spdist.program.states import state as programs_state
 from spdist.program.timer_text import rank
 from spdist.program.windows.batch_text import BatchWriter
-from tests.program.drawn_apps import START_MS, STREAM
-from tests.program.test_program_laws import Watched, alike, checked_app
-from tests.program.window_apps import CHAINED, LOOKED, MIXED, SLIDING, SORTED, asked_of, drawn_window_app
+from tests.program.drawn_apps import START_MS, STREAM, drawn_events
+from tests.program.test_program_laws import Watched, alike, checked_app, many_keys
+from tests.program.window_apps import (
+    CHAINED,
+    CRON,
+    EXTERNAL_LATE,
+    FREQUENT,
+    LOOKED,
+    MIXED,
+    PASSING,
+    SLIDING,
+    SORTED,
+    asked_of,
+    drawn_window_app,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
@@ -156,7 +169,81 @@ def test_it_is_told_which_windows_stand_in_the_loop() -> None:
     assert "query_3 is called: a named window ('W') that joins look into by several keys (line 5)" in told
     matched = "from every e1=W -> e2=S[sym == e1.sym] select e1.sym insert into Out3;\n"
     assert "query_2 is called: a named window in a pattern" in explain(defined + inserts + matched + plain).compiled
-    told = explain(defined.replace("length(5)", "cron('* * * * * ?')") + inserts + reads + plain).compiled
-    assert "query_2 is called: the named window 'W': the window cron (line 4)" in told
+    told = explain(defined.replace("length(5)", "time(0)") + inserts + reads + plain).compiled
+    assert "query_2 is called: the named window 'W': the window time (line 4)" in told
     parted = "partition with (sym of W) begin from W select sym, count() as n insert into Out3; end;\n"
     assert "query_2 is called: a named window in a partition" in explain(defined + inserts + parted + plain).compiled
+
+
+@pytest.mark.parametrize("app", [PASSING, EXTERNAL_LATE, FREQUENT, CRON])
+def test_rare_windows_do_the_same_in_a_program(app: str) -> None:
+    assert windows_of(app) == 0
+    for seed in range(4):
+        assert alike(checked_app(app), Random(seed), interpreted, steps=30, whole=app is EXTERNAL_LATE) > 40
+
+
+def test_a_timeout_that_releases_nothing_lets_its_window_sleep() -> None:
+    app = f"""{STREAM} from S#window.externalTimeBatch(total, 90, 0, 7) select sym, total insert all events into Out;"""
+    apps = Watched(checked_app(app)), Watched(checked_app(app), interpreted)
+    for one in apps:
+        one.app.start(START_MS)
+        one.begin()
+        for number, total in enumerate((1, 2, 3, 200, 210, 20, 500)):
+            one.run([(START_MS + number * 10**9, (str(number), None, None, None, None, total, None))])
+        one.app.advance(START_MS + 7 * 10**9)
+    assert apps[0].chunks == apps[1].chunks
+    assert len(apps[0].chunks) > 6
+
+
+def test_periods_are_counted_from_what_another_attribute_says() -> None:
+    app = """define stream S (at long, begin long);
+    from S#window.externalTimeBatch(at, 100, begin) select at, begin insert into Out;"""
+    apps = Watched(checked_app(app)), Watched(checked_app(app), interpreted)
+    for one in apps:
+        one.app.start(START_MS)
+        one.begin()
+        one.run([(START_MS + at, (at, 30)) for at in (50, 120, 129, 130, 229, 230)])
+    assert apps[0].chunks == apps[1].chunks
+    assert [len(chunk) for _, chunk in apps[0].chunks] == [3, 2]
+
+
+def test_what_has_left_a_cron_window_has_no_node_any_more() -> None:
+    text = f"{STREAM} from S#window.cron('* * * * * ?') select sym, count() as n group by sym insert into Out;"
+    app = Watched(checked_app(text), interpreted)
+    app.app.start(START_MS)
+    app.begin()
+    for number in range(100):
+        app.run([(START_MS + 600 * number, (str(number), None, None, None, None, None, None))])
+    assert app.app.programmed is not None and app.app.programmed._running is not None
+    arrays = app.app.programmed._running.arrays
+    assert arrays["q0_free"][1] < 10
+    assert len(app.chunks) > 50
+
+
+def test_cron_windows_fire_behind_cron_triggers_and_named_ones_first() -> None:
+    text = f"""{STREAM} define trigger Tick at '* * * * * ?'; define trigger Tock at every 1 sec;
+    define window W (sym string, total long) cron('*/2 * * * * ?');
+    from Tick select triggered_time as t insert into Out1; from Tock select triggered_time as t insert into Out2;
+    from S#window.time(0) select sym, total insert all events into Mid; from Mid select * insert into W;
+    from S#window.cron('* * * * * ?') select sym, count() as n insert all events into Out3;
+    from W select sym, count() as n insert all events into Out4;"""
+    for seed in range(2):
+        assert alike(checked_app(text), Random(seed), interpreted, steps=20) > 20
+
+
+def colliding_keys(random: Random, count: int, start_ms: int, whole: bool) -> list[Arrival]:
+    """Return events with texts that have one hash code."""
+    texts = ["".join(random.choice(("Aa", "BB")) for _ in range(3)) for _ in range(3 * count)]
+    events = drawn_events(random, len(texts), start_ms, whole)
+    return [(start_ms, (text, *row[1:])) for text, (_, row) in zip(texts, events, strict=True)]
+
+
+@pytest.mark.parametrize("events_of", [many_keys, colliding_keys])
+def test_keys_that_came_too_seldom_leave_in_the_order_of_a_map(events_of: Callable[..., list[Arrival]]) -> None:
+    text = f"""{STREAM}
+    from S#window.frequent(4, sym) select sym, count() as n insert all events into Out1;
+    from S#window.lossyFrequent(0.03, 0.02, sym) select sym, kind insert all events into Out2;
+    partition with (kind of S) begin
+    from S#window.frequent(14) select sym, count() as n group by sym insert all events into Out3; end;"""
+    for seed in range(2):
+        assert alike(checked_app(text), Random(seed), interpreted, steps=20, events_of=events_of) > 100

@@ -1,4 +1,4 @@
-"""Apps with named windows that have a typed form."""
+"""Apps with named windows that have a typed form, and with windows that are rare."""
 
 from __future__ import annotations
 
@@ -6,13 +6,25 @@ from random import Random
 
 from tests.program.drawn_apps import STREAM, drawn_condition, objects_too
 
-__all__ = ["CHAINED", "LOOKED", "MIXED", "SLIDING", "SORTED", "asked_of", "drawn_window_app"]
+__all__ = [
+    "CHAINED",
+    "CRON",
+    "EXTERNAL_LATE",
+    "FREQUENT",
+    "LOOKED",
+    "MIXED",
+    "PASSING",
+    "SLIDING",
+    "SORTED",
+    "asked_of",
+    "drawn_window_app",
+]
 
 _ATTRIBUTES = STREAM[STREAM.index("(") : -1]
 _SLIDING = ("length(1)", "length(3)", "time(1)", "time(50)", "time(900)", "timeLength(60, 2)", "timeLength(900, 3)")
 _SLIDING += ("length(0)", "sort(0, price)", "timeLength(60, 0)")
 _SLIDING += ("delay(40)", "unique:ever(sym)", "unique:length(kind, 2)", "unique:time(sym, 300)", "session(60L, sym)")
-_BATCHES = ("lengthBatch(0)",)
+_BATCHES = ("lengthBatch(0)", "frequent(2, sym)", "lossyFrequent(0.2, 0.1, sym)", "cron('* * * * * ?')")
 _BATCHES += ("lengthBatch(3)", "lengthBatch(2, true)", "timeBatch(40)", "timeBatch(700, 7)", "timeBatch(60, true)")
 _BATCHES += ("batch()", "batch(2)", "unique:lengthBatch(sym, 3)", "unique:timeBatch(kind, 90)")
 _ANY = ("sym", "kind", "price", "rate", "volume", "total", "ok")
@@ -33,7 +45,8 @@ def drawn_window_app(random: Random) -> str:
         queries.append(_moves(random))
     for name, window in windows.items():
         queries += [_reader(random, name, window, f"Out{name}{number}") for number in range(random.randint(1, 3))]
-    listed = [name for name, window in windows.items() if not window.startswith(("unique", "session"))]
+    unlisted = "unique", "session", "frequent", "lossyFrequent", "cron"
+    listed = [name for name, window in windows.items() if not window.startswith(unlisted)]
     if listed and random.random() < 0.7:
         queries += [_join(random, name, n, windows[name]) for n, name in enumerate(listed)]
     random.shuffle(queries)
@@ -46,7 +59,7 @@ def asked_of(app: str) -> list[str]:
     found = []
     for name in ("W", "V", "N"):
         lines = [line for line in app.splitlines() if line.startswith(f"define window {name} ")]
-        if lines and not ("output current" in lines[0] and "atch" in lines[0]):
+        if lines and not ("output current" in lines[0] and "atch" in lines[0]) and "cron" not in lines[0]:
             found += [f"from {name} select *", f"from {name} on volume > 0 select kind, count() as n group by kind"]
     return found
 
@@ -73,7 +86,8 @@ def _moves(random: Random) -> str:
 def _reader(random: Random, window: str, made: str, target: str) -> str:
     """Return a query over what a window releases."""
     totals = ["count()", "sum(volume)", "avg(price)", "stdDev(rate)", "maxForever(total)", "sum(total) + 1L"]
-    if not made.startswith(("unique", "session", "delay")) and "expired" not in made:
+    uneven = "unique", "session", "delay", "frequent", "lossyFrequent", "cron"
+    if not made.startswith(uneven) and "expired" not in made:
         totals += ["min(price)", "max(volume)", "distinctCount(kind)", "min(total)"]
     filter = "".join(f"[{drawn_condition(random)}]" for _ in range(random.choice((0, 0, 0, 1))))
     items = ["sym", "total", "ok"] if random.random() < 0.3 else random.sample(_ANY, random.randint(1, 3))
@@ -198,4 +212,81 @@ from N select sym, total insert into Out6;
 from S select * insert into L;
 from L select kind, count() as n, max(volume) as v group by kind insert all events into Out7;
 from S as s join L as l on s.kind == l.kind select s.sym as a, l.sym as b, l.total as t insert into Out8;
+"""
+#: Windows that hold nothing: an event leaves as soon as it has come, or never, or is never seen; and what nobody sees.
+PASSING = f"""{STREAM}
+from S#window.length(0) select sym, sum(volume) as v, max(price) as p, maxForever(rate) as r group by sym
+insert all events into Out1;
+from S#window.length(0)[price > 0.0] select kind, count() as n, minForever(total) as m insert into Out2;
+from S#window.length(-3) select sym, total order by total desc limit 2 insert all events into Out3;
+from S#window.length(0) select sym, price, count() as n having count() > 0 or n == 0 insert expired events into Mid;
+from Mid#window.sort(0, price) select sym, max(price) as p, minForever(n) as m group by sym insert all events into Out4;
+from S#window.sort(-1, rate, 'desc')[ok] select kind, rate, distinctCount(sym) as d insert expired events into Out5;
+from S#window.timeLength(50, 0) select kind, sum(volume) as v, distinctCount(sym) as d group by kind insert all events
+into Out6;
+from S#window.timeLength(900, -1) select sym, total order by total insert expired events into Out7;
+from S#window.lengthBatch(0) select sym, max(price) as p, distinctCount(kind) as d group by sym insert into Out8;
+from S#window.lengthBatch(0, true)[volume > 0] select kind, count() as n, min(rate) as r insert all events into Out9;
+from S#window.lengthBatch(-2) select kind, count() as n insert all events into Out10;
+from S#window.unique:length(sym, 0) select sym, sum(volume) as v insert all events into Out11;
+from S#window.length(0) select sym, count() as n having n > 0L output snapshot every 90 milliseconds insert into Out12;
+from S#window.length(0) select sym, total order by total desc limit 3 insert into Out13;
+from S select sym, max(price) as p, distinctCount(kind) as d having count() > 1 insert expired events into Out16;
+partition with (kind of S) begin
+from S select sym, avg(price) as p group by sym output last every 2 events insert expired events into Out17;
+from S#window.length(0) select sym, count() as n, stdDev(price) as d group by sym insert expired events into Out14;
+from S#window.lengthBatch(0) select sum(total) as t, sym order by sym insert all events into #I;
+from #I#window.sort(0, t) select t, count() as n output last every 2 events insert all events into Out15;
+end;
+"""
+#: Windows of a time attribute whose periods are released, once more and again, when no event comes for a while.
+EXTERNAL_LATE = f"""{STREAM}
+from S#window.externalTimeBatch(total, 60, 0, 40) select sym, sum(volume) as v group by sym insert all events into Out1;
+from S#window.externalTimeBatch(total, 700, 7L, 300) select sym, avg(rate) as r, distinctCount(kind) as d
+insert into Out2;
+from S#window.externalTimeBatch(total, 900, total, 90, true) select total, max(price) as p, count() as n
+insert all events into Out3;
+from S#window.externalTimeBatch(total, 60, total) select kind, total order by kind limit 2 insert expired events
+into Out4;
+from S#window.externalTimeBatch(total, 300, 0, 0, true)[ok] select total, sym insert all events into Out5;
+from S#window.externalTimeBatch(total, 500, 0, 200)[volume > 0] select sym, rate insert all events into Out6;
+from S#window.externalTimeBatch(total, 800, 0, 100) select sym, count() as n output snapshot every 90 milliseconds
+insert into Out7;
+partition with (kind of S) begin
+from S#window.externalTimeBatch(total, 900, total, 70) select sym, sum(total) as t, min(price) as p group by sym
+insert all events into Out8;
+end;
+"""
+#: Windows of the keys that come often, by one attribute, by all that are selected, and behind a filter.
+FREQUENT = f"""{STREAM}
+from S#window.frequent(2, sym) select sym, count() as n, sum(volume) as v group by kind insert all events into Out1;
+from S#window.frequent(3) select kind, ok, distinctCount(total) as d, max(price) as p insert all events into Out2;
+from S[volume > 0]#window.frequent(1, kind)[price > 0.0] select kind, rate order by rate
+insert expired events into Out3;
+from S#window.lossyFrequent(0.2, 0.1, sym) select sym, kind, sum(volume) as v, min(total) as t group by kind
+insert all events into Out4;
+from S#window.lossyFrequent(0.15, 0.25) select price, count() as n insert all events into Out5;
+from S#window.lossyFrequent(0.01, 0.0, kind) select kind, maxForever(rate) as r insert into Out6;
+from S#window.frequent(20, sym) select sym, total output last every 3 events insert all events into Out7;
+from S#window.frequent(0, sym) select sym insert all events into Out8;
+partition with (kind of S) begin
+from S#window.frequent(2, sym) select sym, avg(rate) as r, count() as n group by sym insert all events into Out9;
+from S#window.lossyFrequent(0.3, 0.2, sym)[ok] select sym, total, sum(rate) as r insert all events into Out10;
+end;
+"""
+#: Windows that a cron expression releases, in chains and partitions; one never fires.
+CRON = f"""{STREAM}
+from S#window.cron('* * * * * ?') select sym, sum(volume) as v, max(price) as p group by sym
+insert all events into Out1;
+from S[volume > 0]#window.cron('*/2 * * * * ?')[ok] select kind, count() as n insert into Out2;
+from S#window.cron('0/3 * * * * ?') select sym, eventTimestamp() as at order by sym limit 3 insert all events into Mid;
+from Mid#window.length(2) select sym, at, count() as n insert all events into Out3;
+from S#window.cron('0 0 0 1 1 ? 1980') select sym insert all events into Out4;
+from S#window.timeBatch(1000) select kind, count() as n insert into Out5;
+partition with (kind of S) begin
+from S#window.cron('*/5 * * * * ?') select kind, distinctCount(sym) as d, min(total) as t insert expired events into #I;
+from #I#window.cron('*/1 * * * * ?') select kind, d, t insert into Out6;
+from S#window.cron('* * * * * ?') select ok, avg(rate) as r group by ok output last every 700 milliseconds
+insert into Out7;
+end;
 """

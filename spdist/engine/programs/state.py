@@ -18,6 +18,7 @@ from spdist.program.states.bucket import LoopBuckets
 from spdist.program.states.partition import forget_keys, fresh_partition, load_partition, stored_partition
 from spdist.program.states.state import fresh_query, load_query, stored_query
 from spdist.program.states.table import FRESH_TABLE, clear_table, load_table, stored_table, used_tables
+from spdist.program.windows.shape import CRON_RANK
 
 __all__ = [
     "drop_state",
@@ -72,7 +73,7 @@ def return_buckets(shape: Shape, elements: AppElements) -> None:
 
 def drop_state(running: Running, shape: Shape, elements: AppElements, timers: Timers) -> None:
     """Take the state off the operators: the program has it, and its timers."""
-    timers.cancel_of({query.number for query in shape.queries})
+    timers.cancel_of({number for query in shape.queries for number in (query.number, CRON_RANK + query.number)})
     _drop_lent(running, elements)
     for element in shape.typed:
         if isinstance(element, Keyed):

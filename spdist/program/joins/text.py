@@ -23,7 +23,6 @@ from spdist.program.queries.query_text import QueryWriter
 from spdist.program.shape import Batched, Sliding
 from spdist.program.tables.lookup_text import TableSide
 from spdist.program.windows.batch_text import ChunkWriter
-from spdist.program.windows.external_text import ExternalBatchWriter
 from spdist.program.windows.period_text import PeriodWriter
 from spdist.program.windows.writers import batch_writer, sliding_writer
 
@@ -117,9 +116,7 @@ class JoinWriter(QueryWriter):
     def _wakes_of(self, side: Side) -> list[str]:
         kept = self._kept[side.position]
         if kept is None:
-            batch = self._releasing(side, self._results(), apart=True)
-            assert isinstance(batch, PeriodWriter | ExternalBatchWriter)
-            return batch.wakes()
+            return self._releasing(side, self._results(), apart=True).wakes()
         results = self._results(silent=not self._join.puts_out_expired)
         return kept.wakes(results, self._leaves(side, kept, results))
 

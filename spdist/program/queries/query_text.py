@@ -23,7 +23,6 @@ from spdist.program.shape import Batched, Read, Sliding
 from spdist.program.tables.member_text import contained
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
 from spdist.program.windows.delay_text import DelayWriter
-from spdist.program.windows.external_text import ExternalBatchWriter
 from spdist.program.windows.period_text import PeriodWriter
 from spdist.program.windows.text import WindowWriter
 from spdist.program.windows.unique_text import UniqueBatchText, UniqueWriter
@@ -171,9 +170,7 @@ class QueryWriter:
         results = self._results(silent=not (self._read.waits or self._read.puts_out_expired))
         if self._window is not None:
             return self._window.wakes(results, self._lets_go(self._window, results))
-        batch = self._batch(results)
-        assert isinstance(batch, PeriodWriter | DelayWriter | ExternalBatchWriter)
-        return batch.wakes()
+        return self._batch(results).wakes()
 
     def expires(self) -> list[str]:
         """Return what lets events leave the window by time, while none comes."""

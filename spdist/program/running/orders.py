@@ -1,24 +1,42 @@
-"""What a loop asks for while it runs: room, or in which order the keys of a partition get what has no key."""
+"""What a loop asks for while it runs: room, when cron fires, or in which order keys get what has no key of its own."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy
 
+from spdist.java.cron import CronExpression
 from spdist.java.objects import set_order
 from spdist.program.partition_text import ordered_partition
 from spdist.program.running.rooms import Rooms
 from spdist.program.states.key_words import key_texts
+from spdist.program.windows.cron_text import firing_query
+from spdist.program.windows.shape import Cron
 
 __all__ = ["answer"]
 
 
 def answer(running: Rooms, name: str, more: int, count: int) -> None:
     """Do what somebody asks for; see `Rooms.ask`."""
-    number = ordered_partition(name)
-    if number is None:
-        running.ask(name, more, count)
-    else:
+    number, firing = ordered_partition(name), firing_query(name)
+    if number is not None:
         _order_keys(running, number)
+    elif firing is not None:
+        _fire_after(running, firing, more)
+    else:
+        running.ask(name, more, count)
+
+
+_expression = lru_cache(maxsize=64)(CronExpression)
+
+
+def _fire_after(running: Rooms, query: str, now: int) -> None:
+    """Note when the cron expression of a query's window fires next; at `now` where it never does."""
+    (window,) = {one.read.window for one in running.program.queries if one.name == query}
+    assert isinstance(window, Cron)
+    due = _expression(window.expression).next_after(now)
+    running.arrays[f"{query}_firing"][:] = now, now if due is None else due
 
 
 def _order_keys(running: Rooms, partition: int) -> None:

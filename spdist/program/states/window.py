@@ -27,7 +27,7 @@ from spdist.program.states.key_words import key_numbers, real_key, real_values, 
 from spdist.program.states.session import load_sessions, session_lists, session_slots, stored_sessions
 from spdist.program.states.unique import UniqueState, load_unique, read_unique, stored_unique, written_unique
 from spdist.program.timer_text import RATE_LIMIT, rank
-from spdist.program.windows.shape import FAR, Kept
+from spdist.program.windows.shape import FAR, Cron, Kept
 
 __all__ = [
     "fresh_window",
@@ -137,6 +137,8 @@ def _lists(read: Read, state: Any) -> _Lists:
         if any(event[1][place] is None for event in state for place, _ in read.window.orders):
             raise ValueError("a null has no place in an order")
         return {"head": state}
+    if isinstance(read.window, Cron):
+        return {"head": state[0], "left": state[1]}
     if isinstance(read.window, Sliding):
         return {"head": state[0] if read.window.span and read.window.time is None else state}
     if read.window is not None and read.window.chunked:
@@ -183,6 +185,8 @@ def _state(read: Read, lists: _Lists, rest: _Rest) -> Any:
         return None
     if isinstance(window, Sessions):
         return [{}, []]
+    if isinstance(window, Cron):
+        return [list(lists["head"]), list(lists["left"]), rest.due]
     if isinstance(window, Sliding):
         held = deque(lists["head"])
         if window.orders:
@@ -260,7 +264,7 @@ def load_dues(running: Running, query: QueryText, number: int, dues: Sequence[in
     arrays, names = running.arrays, (f"due{operator or ''}", "due_next", "due_at", "due_free")
     queue = [arrays[f"{query.name}_{name}"] for name in names]
     for due in dues:
-        asked = arrays["timers"], rank(query.read.number, operator), number, due
+        asked = arrays["timers"], rank(query.timer, operator), number, due
         running.compiled.kernels.due_asked(*queue, *asked)
 
 
@@ -341,7 +345,7 @@ def _load_list(
             arrays[f"{prefix}_next"][end - 1] = -1
             instances[begin - first : end - first] = owner
         begin = end
-    total = name == "left" or isinstance(query.read.window, Sliding)
+    total = name == "left" or not query.read.waits
     _fill(running, query, first, [event for *_, events in held for event in events], instances, total)
     return last
 

@@ -61,10 +61,13 @@ class BatchWriter:
         self._prefix = query.name
         self._nodes = f"nodes {query.name}"
         self._expires = query.shows_expired
-        #: Whether what was released last is kept.
-        self._keeps = self._expires or (query.is_found and self._window.keeps) or self._window.timeout > 0
         query.kept = query.kept_with({*self._wanted(), *self._window.known, *query.tested}, whole.needed)
         self._declare()
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether what was released last is kept."""
+        return self._expires or (self._query.is_found and self._window.keeps) or self._window.timeout > 0
 
     def _wanted(self) -> list[int]:
         """Return the attributes that are read of an event behind its coming."""
@@ -94,6 +97,10 @@ class BatchWriter:
         count = self._whole.arrays.declare(f"{prefix}_count", NUMBER, self._query.instances)
         full = [f"if {count}[{key}] == {length}:", *indent([*self._closes(), f"{count}[{key}] = 0"])]
         return self._results.hands_over(self._chunk([*full, f"{count}[{key}] += 1", *self._passes(event)]))
+
+    def wakes(self) -> list[str]:
+        """Return what is done when the timer of a key is due, where there is one."""
+        raise AssertionError("it has no timer")
 
     def _chunk(self, lines: list[str]) -> list[str]:
         return [*self._groups.before(), *lines, *self._groups.forgets()]

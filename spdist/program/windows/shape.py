@@ -16,10 +16,13 @@ from spdist.language.types import Schema, Type
 from spdist.program.expressions import NotTyped
 
 __all__ = [
+    "CRON_RANK",
+    "CRON_WINDOWS",
     "FAR",
     "JOINED",
     "NONE",
     "Batched",
+    "Cron",
     "Frequent",
     "Kept",
     "Sessions",
@@ -39,6 +42,10 @@ _REALS = (Type.FLOAT, Type.DOUBLE)
 JOINED = "texts of keys"
 #: Times from here on, and as far before 1970, are left to operators, which calculate without bounds.
 FAR = 1 << 62
+#: So far behind the numbers of queries those of timers of cron windows begin (`spdist.operators.windows.cron`).
+CRON_RANK = 2_500_000
+#: So far in front of these are those of named windows, behind cron triggers.
+CRON_WINDOWS = 1 << 18
 #: The length of a window that has one, and holds nothing.
 NONE = -1
 
@@ -123,6 +130,30 @@ class Sessions(Sliding):
     """
 
     key: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cron(Sliding):
+    """A window that holds events back until a cron expression fires; those that it has released leave one by one then.
+
+    Parameters
+    ----------
+    expression : str
+        The expression.
+    """
+
+    expression: str = ""
+    delays: bool = True
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether events leave it when time passes."""
+        return True
+
+    @property
+    def is_left(self) -> bool:
+        """Whether events leave it that have come."""
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +255,7 @@ def events_of(checked: CheckedQuery) -> str:
 
 def is_listed(window: Kept | None) -> bool:
     """Tell whether what a window holds, or has released last, is a list in the order of the operators."""
-    return window is None or not (window.unique or isinstance(window, Sessions))
+    return window is None or not (window.unique or isinstance(window, Sessions | Cron))
 
 
 def is_queue(window: Kept | None) -> bool:
@@ -262,6 +293,8 @@ def window_of(
         return _sorted(window, schema)
     if window.id == "session":
         return _sessions(window, schema)
+    if window.id == "cron" and isinstance(window.args[0], ast.Literal):
+        return Cron(expression=str(window.args[0].value))
     if window.id in ("frequent", "lossyFrequent"):
         return _frequent(window, schema, scope, selected)
     constants = tuple(map(_constant, window.args))

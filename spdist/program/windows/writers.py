@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
+from spdist.program.windows.cron_text import CronWriter
 from spdist.program.windows.delay_text import DelayWriter
 from spdist.program.windows.external_text import ExternalBatchWriter, ExternalWriter
 from spdist.program.windows.frequent_text import FrequentWriter
 from spdist.program.windows.passing_text import EachWriter, PassingWriter
 from spdist.program.windows.period_text import PeriodWriter
 from spdist.program.windows.session_text import SessionWriter
-from spdist.program.windows.shape import Batched, Frequent, Kept, Sessions, Sliding
+from spdist.program.windows.shape import Batched, Cron, Frequent, Kept, Sessions, Sliding
 from spdist.program.windows.sorted_text import SortedWriter
 from spdist.program.windows.text import WindowWriter
 from spdist.program.windows.unique_text import (
@@ -41,6 +42,8 @@ def sliding_writer(window: Sliding) -> type[WindowWriter]:
 
 def batch_writer(window: Kept) -> type[BatchWriter]:
     """Return what writes a window that has results for events later than they come, or lets them leave together."""
+    if isinstance(window, Cron):
+        return CronWriter
     if window.unique is not None:
         timed = UniqueExternalWriter if window.time is not None else UniquePeriodWriter
         return timed if window.span else UniqueBatchWriter
