@@ -381,14 +381,16 @@ def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], sch
     alone = (query for query in element.queries if not isinstance(query.query.input, ast.JoinInput))
     if any(source.kind == "window" for query in alone for source in query.scope.sources):
         raise NotTyped("a named window in a partition", span)
-    types = {stream: computed_type(key, schemas[stream]) for stream, key in element.keys.items()}
+    # Nor do their keys mean anything then.
+    given = {stream: key for stream, key in element.keys.items() if stream in schemas}
+    types = {stream: computed_type(key, schemas[stream]) for stream, key in given.items()}
     several = set(types.values())
     type = Type.LONG if several == set(_WHOLE) else several.pop() if len(several) == 1 else Type.STRING
     if type is Type.OBJECT:
         raise NotTyped("a partition by an object", span)
     keys: dict[str, int] = {}
     computed: dict[str, ast.PartitionKey] = {}
-    for stream, key in element.keys.items():
+    for stream, key in given.items():
         value = key.value
         # Keys of several types are one where Java writes them alike.
         if value is not None and type is Type.STRING and types[stream] is not type:

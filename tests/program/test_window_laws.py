@@ -31,6 +31,7 @@ from tests.program.window_apps import (
     CRON,
     EXTERNAL_LATE,
     FREQUENT,
+    KEYED,
     LOOKED,
     MIXED,
     PASSING,
@@ -75,7 +76,7 @@ def same(app: str, *seeds: int, steps: int = 20) -> int:
     return sum(alike(checked, Random(seed), interpreted, steps=steps, asks=asks, whole=app is SORTED) for seed in seeds)
 
 
-@pytest.mark.parametrize("app", [SLIDING, CHAINED, SORTED, LOOKED])
+@pytest.mark.parametrize("app", [SLIDING, CHAINED, SORTED, LOOKED, KEYED])
 def test_an_app_has_the_same_windows_with_its_program(app: str) -> None:
     assert windows_of(app)
     assert same(app, *range(3)) > 100
@@ -171,6 +172,7 @@ def test_it_is_told_which_windows_stand_in_the_loop() -> None:
     assert "query_2 is called: a named window in a pattern" in explain(defined + inserts + matched + plain).compiled
     told = explain(defined.replace("length(5)", "time(0)") + inserts + reads + plain).compiled
     assert "query_2 is called: the named window 'W': the window time (line 4)" in told
+    assert explain(KEYED).compiled == "yes"
     parted = "partition with (sym of W) begin from W select sym, count() as n insert into Out3; end;\n"
     assert "query_2 is called: a named window in a partition" in explain(defined + inserts + parted + plain).compiled
 

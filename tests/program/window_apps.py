@@ -11,6 +11,7 @@ __all__ = [
     "CRON",
     "EXTERNAL_LATE",
     "FREQUENT",
+    "KEYED",
     "LOOKED",
     "MIXED",
     "PASSING",
@@ -178,6 +179,17 @@ from W as w left outer join V as v on w.kind == v.kind select w.sym as sym, v.vo
 from W as w join T on T.kind == w.kind select w.sym as sym, T.n as n limit 2 insert expired events into Out3;
 from V[volume > 0] as v unidirectional full outer join S#window.time(300) as s on v.total > s.total
 select v.sym as sym, s.kind as kind, v is null as none order by kind output last every 2 events insert into Out4;
+"""
+#: Partitions that name a key of the window that they join with: it means nothing, as the window has no part in them.
+KEYED = f"""{STREAM}
+define window W {_ATTRIBUTES} length(3);
+from S[ok] select * insert into W;
+partition with (sym of S, volume of W) begin
+from S#window.length(2) as s join W as w on s.kind == w.kind
+select s.sym as a, w.sym as b, count() as n insert all events into Out1;
+end;
+partition with (kind of W) begin from S#window.length(2) as s join W as w select w.sym as b insert into Out2; end;
+partition with (sym of S, kind of W) begin from S select sym, count() as n insert into Out3; end;
 """
 #: One window that stands in the loop, next to one that is joined, and to a query that is called.
 MIXED = f"""{STREAM}
