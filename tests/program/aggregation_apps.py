@@ -64,13 +64,19 @@ def drawn_aggregation_app(random: Random) -> str:
         per = random.choice(("sec", "min", "hours", "years"))
         if random.random() < 0.4 and _has(made[3], per):
             on = random.choice(("", "on X.volume > 0 ", f"on X.sym == {name}.AGG_TEXT "))
-            on = on if "AGG_TEXT" not in on or " sym," in made[3] else ""
+            on = on if "AGG_TEXT" not in on or _shows(made[3], "sym") else ""
             made.append(
                 f"from S as X join {name} {on.replace('AGG_TEXT', 'sym')}within 0L, 9999999999999L per '{per}' "
                 f"select X.volume as v, {name}.c0 as c insert into Out{name};"
             )
     made.append("from S#window.length(2) select sym, sum(volume) as v insert into Out;")
     return "\n".join(made)
+
+
+def _shows(definition: str, attribute: str) -> bool:
+    """Tell whether an aggregation has an attribute by its own name: what it only groups by is none of its."""
+    selected = definition.partition(" select ")[2].partition(" group by ")[0]
+    return f" {attribute}," in f" {selected}"
 
 
 def _has(definition: str, per: str) -> bool:

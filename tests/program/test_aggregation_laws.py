@@ -49,6 +49,11 @@ def test_a_drawn_app_does_the_same_with_its_program(group: int) -> None:
     assert added > 15
 
 
+def test_what_is_drawn_are_apps() -> None:
+    for seed in (*range(300), 955, 1178, 1444, 1708):  # in these an aggregation groups by what it does not show
+        checked_app(drawn_aggregation_app(Random(seed)))
+
+
 @contextmanager
 def few() -> Iterator[None]:
     """Few keys are many, and so are few groups that wait to be merged, and few questions for one."""
