@@ -235,6 +235,27 @@ def test_a_clock_that_jumps_lets_as_many_snapshots_go_on_as_operators_do() -> No
     assert len(apps[0].chunks) > 20
 
 
+def test_a_time_that_has_come_is_not_approached_again() -> None:
+    text = f"{STREAM} from S select sym output last every 40 milliseconds insert into Out;"
+    plain, programmed = Watched(checked_app(text)), Watched(checked_app(text), interpreted)
+    for one in (plain, programmed):
+        one.app.start(START_MS)
+        one.begin()
+        one.app.advance(START_MS + 200)  # a tick that lets nothing go on is the last one
+        one.app.advance(START_MS + 400)
+        for number in range(2):
+            one.app.approach(START_MS + 400)
+            one.app.deliver("S", [(START_MS + 400, (f"{number}", *[None] * 6))])
+        one.app.advance(START_MS + 405)
+        assert one.chunks == []
+        one.app.approach(START_MS + 440)
+        one.app.deliver("S", [(START_MS + 440, ("2", *[None] * 6))])
+        one.app.approach(START_MS + 440)
+        assert one.chunks == []
+        one.app.advance(START_MS + 440)
+        assert one.chunks == [("Out", [(START_MS + 440, ("2",))])]
+
+
 def test_where_a_null_has_no_place_in_an_order_the_operators_go_on() -> None:
     app = f"{STREAM} from S#window.sort(1, price) select price insert all events into Out;"
     plain, programmed = Watched(checked_app(app)), Watched(checked_app(app), interpreted)

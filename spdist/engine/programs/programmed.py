@@ -213,9 +213,9 @@ class Programmed:
         clock.now = max(clock.now, after)
 
     def approach(self, to_ms: int) -> None:
-        """Let time come to `to_ms`, with timers that are due then still to come; see `HostedApp.approach`."""
+        """Let time come to `to_ms`, with timers due then still to come if it was before; see `HostedApp.approach`."""
         self.advance(to_ms - 1)
-        self._approached = to_ms
+        self._approached = to_ms if to_ms > self._context.clock.now else self._approached
 
     def _set_timer(self) -> None:
         """Have the app wake the program when its next timer is due."""
