@@ -256,6 +256,23 @@ def test_a_time_that_has_come_is_not_approached_again() -> None:
         assert one.chunks == [("Out", [(START_MS + 440, ("2",))])]
 
 
+def equal_events(random: Random, count: int, start_ms: int, whole: bool) -> list[Arrival]:
+    """Return events of which many are equal, also to some that came long before."""
+    time = start_ms + random.choice((0, 1, 40, 400))
+    values = (None, 1.0) if whole else (None, 0.0, -0.0, float("nan"))
+    rows = [(random.choice("ab"), None, random.choice(values), None, 1, 1, True) for _ in range(count)]
+    return [(time - time % random.choice((1, 1000)), row) for row in rows[:-1]] + [(time, rows[-1])]
+
+
+def test_an_event_that_equals_one_which_has_left_leaves_at_once() -> None:
+    text = f"""{STREAM} from S#window.unique:time(sym, 300) select sym, count() as n insert all events into Out1;
+    partition with (ok of S) begin
+    from S#window.unique:time(sym, 300)[price is null or price < 1.0] select sym, count() as n group by sym
+    insert all events into Out2; end;"""
+    for seed in range(6):
+        assert alike(checked_app(text), Random(seed), interpreted, steps=30, events_of=equal_events) > 70
+
+
 def test_where_a_null_has_no_place_in_an_order_the_operators_go_on() -> None:
     app = f"{STREAM} from S#window.sort(1, price) select price insert all events into Out;"
     plain, programmed = Watched(checked_app(app)), Watched(checked_app(app), interpreted)

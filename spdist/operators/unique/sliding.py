@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spdist.extension import window
-from spdist.java.objects import concurrent_order
+from spdist.java.objects import concurrent_order, same
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, Window, WindowSetting
 from spdist.operators.core.parameters import INTEGER, TIME, Parameter, overloads
 from spdist.operators.unique.keys import KEY, key_arguments, key_of, key_only, keys_of
@@ -184,7 +184,7 @@ class UniqueLengthWindow(Window):
         kept: list[tuple[int, int, Row]] = []
         for event in self.held:
             if event[0] > self.passed:
-                if event[1:] == old:
+                if event[1] == old[0] and same(event[2], old[1]):
                     self.torn = self.torn or (event is self.held[-1] and bool(kept))
                     continue
                 self.passed = event[0]
@@ -255,7 +255,7 @@ class UniqueTimeWindow(Window):
         while position < len(self.held):
             timestamp, row = self.held[position]
             if before is not None:
-                if (timestamp, row) == before:
+                if timestamp == before[0] and same(row, before[1]):
                     del self.held[position]
                     chunk.append((EXPIRED, now, row))
                     before = None

@@ -56,8 +56,8 @@ class SideWriter(WindowWriter):
     def _holds(self, read: Callable[[int], Value], timestamp: str) -> list[str]:
         return [*super()._holds(read, timestamp), *self._rows.enters(read)]
 
-    def _frees(self) -> list[str]:
-        return [*self._rows.leaves(), *super()._frees()]
+    def _frees(self, node: str = "d") -> list[str]:
+        return [*self._rows.leaves(), *super()._frees(node)]
 
 
 class ReleasedPairs:

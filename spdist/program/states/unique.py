@@ -23,8 +23,6 @@ __all__ = ["UniqueState", "load_unique", "read_unique", "stored_unique", "writte
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
 _NEVER = -(2**63)
-#: The node of a key whose event has left.
-_GONE = -2
 #: So many buckets show all of a hash.
 _ALL = 1 << 32
 #: From the first node, events, the numbers of their keys in the partition, and whether totals have them: writes nodes.
@@ -161,13 +159,18 @@ def load_unique(
     slides, left = isinstance(window, Sliding) and not isinstance(window, Frequent), "left" in query.read.lists
     lists = list[tuple[int, int, int]]()
     events, owners, keys, nodes, keyed = list[Arrival](), list[int](), list[Any](), list[int](), list[int]()
+    gone = list[Arrival]()
     for number, state in states:
         begin = len(events)
         events += state.held
         known = {repr(event): place for place, event in enumerate(state.held, begin)}
         for key, event in state.by_key.items():
-            node = known.get(repr(event), _GONE)
-            if node == _GONE and not (slides and window.span):
+            node = known.get(repr(event))
+            if node is None and slides and window.span:
+                # Its node is one behind those of all that are held.
+                node = _gone(len(gone))
+                gone.append(event)
+            elif node is None:
                 node = len(events)
                 events.append(event)
             keys.append(key)
@@ -175,11 +178,13 @@ def load_unique(
         keyed += [number] * len(state.by_key)
         lists.append((number, begin, begin + len(state.held) if slides else len(events)))
         owners += [number] * (len(events) - begin)
+    nodes = [node - len(events) if node < 0 else node for node in nodes]
     before = [(number, event) for number, state in states for event in state.before if left]
-    first, last = len(events), len(events) + len(before)
+    first, last = len(events), len(events) + len(before) + len(gone)
     running.reserve(f"nodes {prefix}", last)
     fill(0, events, owners, slides)
     fill(first, [event for _, event in before], [number for number, _ in before], True)
+    fill(first, gone, [0] * len(gone), False)
     numbers = _load_keys(running, query, unique, keys, keyed)
     arrays, place = running.arrays, numpy.array(nodes, numpy.int64)
     arrays[f"{prefix}_free"][:] = (-1, last)
@@ -204,6 +209,11 @@ def load_unique(
     for part, name in enumerate(("many", "rounds")):
         if f"{prefix}_{name}" in arrays:
             arrays[f"{prefix}_{name}"][place] = [one[part] for one in counts]
+
+
+def _gone(node: Any) -> Any:
+    """Return what stands for the nodes of events that have left, or the nodes; see `windows.unique_text.gone`."""
+    return -2 - node
 
 
 def _link(running: Running, query: QueryText, name: str, number: int, begin: int, end: int) -> None:
@@ -279,10 +289,10 @@ def stored_unique(
         came = [node for listed in _listed(running, query, f"{prefix}_head", count) for node in listed.tolist()]
         ranks = {node: rank for rank, node in enumerate(came)}
         order.sort(key=lambda place: ranks[int(nodes[place])])
-    events = rows(numpy.maximum(nodes, 0))
+    events = rows(numpy.maximum(numpy.maximum(nodes, _gone(nodes)), 0))
     nothing = (_NEVER, (None,) * len(query.read.types))
     for place in order:
-        found[instances[place]].by_key[keys[place]] = nothing if nodes[place] < 0 else events[place]
+        found[instances[place]].by_key[keys[place]] = nothing if nodes[place] == -1 else events[place]
         if counted:
             many, rounds = (arrays.get(f"{prefix}_{name}") for name in ("many", "rounds"))
             noted = [0 if one is None else int(one[nodes[place]]) for one in (many, rounds)]

@@ -165,13 +165,17 @@ class WindowWriter:
 
     def _left(self, leaving: list[str]) -> list[str]:
         """Return what is done for the event of node ``d``, which is in no list any more."""
-        prefix, groups = self._prefix, self._groups
-        leaves = groups.leaves(self.kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", leaving)
-        return [*groups.passes(self.kept, leaves), *self._frees()]
+        return [*self._off(leaving), *self._frees()]
 
-    def _frees(self) -> list[str]:
-        """Return what lets node ``d`` be free."""
-        return [f"{self._prefix}_next[d] = {self._prefix}_free[0]", f"{self._prefix}_free[0] = d"]
+    def _off(self, leaving: list[str]) -> list[str]:
+        """Return what takes the event of node ``d`` off the totals, and tells of that."""
+        prefix, groups = self._prefix, self._groups
+        return groups.passes(self.kept, groups.leaves(self.kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", leaving))
+
+    def _frees(self, node: str = "d") -> list[str]:
+        """Return what lets a node be free."""
+        prefix = self._prefix
+        return [f"{prefix}_next[{node}] = {prefix}_free[0]", f"{prefix}_free[0] = {node}"]
 
     def remembers(self) -> list[str]:
         """Return what notes the group of the event that has entered."""

@@ -1,6 +1,6 @@
 """Windows of a program that have one event of each key, the ``unique:`` ones.
 
-A key has a number, and under it ``q_node``, the node of its event: -1 where none has come, -2 where it has left.
+A key has a number, and under it ``q_node``, the node of its event: -1 where none has come, `gone` where it has left.
 ``q_place`` is the number of a node's key.
 """
 
@@ -173,8 +173,26 @@ class ListWriter(UniqueWriter):
         return [f"unlink({self._links}, {self._key}, {node})", f"{self._prefix}_head_size[{self._key}] -= 1"]
 
 
+def gone(node: str) -> str:
+    """Return source of what stands for the node of an event that has left, and of the node that this stands for."""
+    return f"-2 - {node}"
+
+
 class UniqueTimeWriter(ListWriter):
-    """Writes what happens in a window ``unique:time``; see `WindowWriter`."""
+    """Writes what happens in a window ``unique:time``; see `WindowWriter`.
+
+    Notes
+    -----
+    The latest event of a key has a node as long as no other comes: one that is equal to it leaves in its place, even
+    where it has left before. So all attributes are kept.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        types = self._query.read.types
+        if Type.OBJECT in types:
+            raise NotTyped("the window unique:time of objects", self._query.read.checked.query.span)
+        self._query.kept = sorted({*self._query.kept, *range(len(types))})
 
     def changes(self) -> list[str]:
         """Return what lets the new event into the list, and others leave, once its group is known."""
@@ -187,18 +205,38 @@ class UniqueTimeWriter(ListWriter):
             f"if {old} >= 0:",
             f"    d, low = {old}, {prefix}_next[{old}]",
             *indent([*self._unlinks("d"), *self._left(self._leaving)]),
+            f"elif {old} < -1:",
+            f"    {old} = {gone(old)}",
+            *indent(self._frees(old)),
+            f"    if {self._are_equal('d', old)}:",
+            *indent(indent(self._expired())),
             *self._expires("low"),
+        ]
+
+    def _are_equal(self, left: str, right: str) -> str:
+        """Return the condition under which the events of two nodes are equal, as Java has it."""
+        tests = [f"{self._prefix}_ts[{left}] == {self._prefix}_ts[{right}]"]
+        for place in range(len(self._query.read.types)):
+            one, other = self.kept_at(place, left), self.kept_at(place, right)
+            tests.append(f"({one.null}) == ({other.null}) and ({one.null} or {key_word(one)} == {key_word(other)})")
+        return " and ".join(tests)
+
+    def _expired(self) -> list[str]:
+        """Return what lets the event of node ``d`` leave without another one in its place."""
+        keys = self._keys
+        return [
+            *self._unlinks("d"),
+            f"{keys.node}[{keys.place}[d]] = {gone('d')}",
+            *self._off(self._leaving),
         ]
 
     def _expires(self, first: str) -> list[str]:
         """Return what lets the events leave that are too old, up to one that is not, the node `first` before others."""
-        prefix, keys = self._prefix, self._keys
+        prefix = self._prefix
         return [
             f"while {first} >= 0 and {prefix}_ts[{first}] <= now - {self._window.span}:",
             f"    d = {first}",
-            *indent(self._unlinks("d")),
-            f"    {keys.node}[{keys.place}[d]] = -2",
-            *indent(self._left(self._leaving)),
+            *indent(self._expired()),
             f"    {first} = {prefix}_head[{self._key}]",
         ]
 
