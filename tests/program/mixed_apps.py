@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 from tests.program.drawn_apps import STREAM, drawn_condition, drawn_query, objects_too
@@ -37,6 +38,8 @@ def drawn_mixed_app(random: Random) -> str:
             made.append(_called(random, given, target))
         if shaped and f"into {target};" in made[-1]:
             streams.append(target)
+    if not re.search(r"\bS\b", "\n".join(made[3:])):
+        made.append("from S select sym insert into OutS;")
     text = "\n".join(made)
     return objects_too(text) if random.random() < 0.3 else text
 

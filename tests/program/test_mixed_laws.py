@@ -55,6 +55,13 @@ def row(sym: str, price: Any, volume: int = 1) -> tuple[Any, ...]:
     return (sym, "k", price, 0.5, volume, 2, True)
 
 
+def test_what_is_drawn_reads_its_source() -> None:
+    for seed in (*range(200), 5259, 5613, 6585):  # in these all else is read from the window, or with the clock
+        checked = checked_app(drawn_mixed_app(Random(seed)))
+        queries = [*checked.queries, *(query for one in checked.partitions for query in one.queries)]
+        assert "S" in {source.stream_id for query in queries for source in query.scope.sources}
+
+
 @pytest.mark.parametrize("group", range(3))
 def test_a_drawn_app_does_the_same_with_calls(group: int) -> None:
     out = called = 0
