@@ -170,7 +170,8 @@ class AggregateWriter:
             ]
         self.slots.functions += [f"def {name}(kind, {state}, {self.parameters}):", *indent(body)]
         self.slots.on_reset[id(call)] = Code(f"{name}({RESET}, None, {self.parameters})", type)
-        return Code(f"{name}({self.kind}, {state}, {self.parameters})", type, form.nullable)
+        # It counts the event also where the other side of an operation is null.
+        return Code(f"{name}({self.kind}, {state}, {self.parameters})", type, form.nullable, fallible=True)
 
 
 class ResetWriter:
