@@ -24,14 +24,16 @@ from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter, Reader
 from spdist.operators.selection.aggregates import AggregateWriter, Slots
 
-__all__ = ["WindowCondition", "compile_condition"]
+__all__ = ["WindowCondition", "compile_condition", "parsed_condition"]
 
 #: Whether the condition holds: kind, timestamp and row of the event that enters or leaves, then timestamp and row of
 #: the first and of the last event.
 Holds: TypeAlias = Callable[[int, int, Row, int, Row, int, Row], bool]
 
-_PARAMETERS = "ts, row, first_ts, first, last_ts, last"
-_ROWS = ("row", "first", "last")
+_PARAMETERS = "ts, row, first_ts, first_row, last_ts, last_row"
+_ROWS = ("row", "first_row", "last_row")
+#: What conditions call the ends of what is held.
+_ENDS = ("first", "last")
 _TIMESTAMPS = ("ts", "first_ts", "last_ts")
 #: What ``eventTimestamp(first)`` is rewritten to: an attribute behind those of the event, which no text can name.
 _TIMESTAMP = "timestamp of"
@@ -77,7 +79,7 @@ def _rewritten(node: Any) -> Any:
         return node
     if isinstance(node, ast.FunctionCall) and node.id == "eventTimestamp" and len(node.args) == 1:
         event = node.args[0]
-        if isinstance(event, ast.Variable) and event.stream is None and event.name in _ROWS[1:]:
+        if isinstance(event, ast.Variable) and event.stream is None and event.name in _ENDS:
             return ast.Variable(_TIMESTAMP, ast.StreamRef(event.name), span=node.span)
     return replace(node, **{f.name: _rewritten(getattr(node, f.name)) for f in fields(node) if f.name != "span"})
 
@@ -96,6 +98,33 @@ class WindowCondition:
 
     fresh: Callable[[], list[Any]]
     make: Callable[[list[Any], VirtualClock], Holds]
+
+
+def parsed_condition(text: str, source: Source, catalog: Catalog) -> tuple[ast.Expression, Scope]:
+    """Return a condition as an expression, and what its names mean; for the parameters see `compile_condition`.
+
+    The sources are the event, then the first and the last one held, which have their timestamp behind the attributes.
+
+    Raises
+    ------
+    SiddhiTypeError
+        The text is no condition over these events.
+    """
+    timed = Schema.of([*source.schema, (_TIMESTAMP, Type.LONG)])
+    ends = tuple(Source(name, source.stream_id, timed) for name in _ENDS)
+    scope = Scope((source, *ends), unqualified=(0,))
+    try:
+        expression: ast.Expression = _rewritten(parse_expression(text))
+        if type_of(expression, scope, catalog) is not Type.BOOL:
+            raise SiddhiTypeError("it does not give a bool")
+    except SiddhiAppError as error:
+        raise _no_condition(text, error) from error
+    return expression, scope
+
+
+def _no_condition(text: str, error: SiddhiAppError) -> SiddhiTypeError:
+    hint = "for example 'count() <= 20 and last.at - first.at < 1000'"
+    return SiddhiTypeError(f"'{text}' is no condition: {error.message}", hint=hint)
 
 
 def compile_condition(title: str, text: str, source: Source, catalog: Catalog) -> WindowCondition:
@@ -117,9 +146,7 @@ def compile_condition(title: str, text: str, source: Source, catalog: Catalog) -
     SiddhiTypeError
         The text is no condition over these events.
     """
-    timed = Schema.of([*source.schema, (_TIMESTAMP, Type.LONG)])
-    ends = tuple(Source(name, source.stream_id, timed) for name in _ROWS[1:])
-    scope = Scope((source, *ends), unqualified=(0,))
+    expression, scope = parsed_condition(text, source, catalog)
     frame, bindings = Frame(), Bindings()
     slots = Slots(bindings, leaving=True, state="g", everywhere="")
 
@@ -127,14 +154,10 @@ def compile_condition(title: str, text: str, source: Source, catalog: Catalog) -
         return _WindowReader(scope, catalog, of)
 
     try:
-        expression = _rewritten(parse_expression(text))
-        if type_of(expression, scope, catalog) is not Type.BOOL:
-            raise SiddhiTypeError("it does not give a bool")
         aggregates = AggregateWriter(slots, reader, frame, "kind", _PARAMETERS)
         test = ExpressionWriter(reader(frame), frame, bindings, aggregates).condition(expression)
     except SiddhiAppError as error:
-        hint = "for example 'count() <= 20 and last.at - first.at < 1000'"
-        raise SiddhiTypeError(f"'{text}' is no condition: {error.message}", hint=hint) from error
+        raise _no_condition(text, error) from error
     body = [*frame.assignments(), *aggregates.updates(), f"return {test}"]
     lines = [
         "def fresh():",
