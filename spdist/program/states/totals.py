@@ -1,0 +1,131 @@
+"""Aggregators of a program as the operators have them, and back: the slots of a group, one behind the other."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy
+
+from spdist.functions.aggregators import distinct_key, distinct_real
+from spdist.language.types import Type
+from spdist.program.parts import Aggregate, QueryText
+from spdist.program.running.running import Running
+from spdist.program.states.key_words import key_numbers, real_values, words_of
+
+__all__ = ["packed", "unpack"]
+
+
+def unpack(
+    running: Running, query: QueryText, aggregates: Sequence[Aggregate], group: int, slots: Sequence[Any]
+) -> None:
+    """Write the slots of a group, as the operators have them, into the arrays."""
+    at = 0
+    for aggregate in aggregates if slots else ():
+        width = aggregate.form.kept
+        kept = list(slots[at : at + width])
+        at += width
+        if aggregate.form.candidates:
+            running.reserve(f"nodes {query.name}", len(kept[0]))
+            _load_candidates(running, aggregate, group, kept[0])
+            continue
+        if aggregate.form.pairs:
+            _load_pairs(running, query, aggregate, group, kept[0])
+            continue
+        for name, value in zip(aggregate.slots, aggregate.form.unpack(kept), strict=True):
+            running.arrays[name][group] = value
+
+
+def packed(running: Running, aggregates: Sequence[Aggregate], numbers: Any) -> list[list[Any]]:
+    """Return the slots of groups, as the operators have them."""
+    slots: list[list[Any]] = [[] for _ in range(len(numbers))]
+    for aggregate in aggregates:
+        if aggregate.form.pairs:
+            found = _pairs(running, aggregate)
+            for own, group in zip(slots, numbers.tolist(), strict=True):
+                own.append(found.get(group, {}))
+            continue
+        if aggregate.form.candidates:
+            for own, values in zip(slots, _candidates(running, aggregate, numbers), strict=True):
+                own.append(values)
+            continue
+        columns = [running.arrays[name][numbers].tolist() for name in aggregate.slots]
+        for own, kept in zip(slots, zip(*columns, strict=True), strict=True):
+            own += aggregate.form.pack(list(kept))
+    return slots
+
+
+def _load_candidates(running: Running, aggregate: Aggregate, group: int, values: Iterable[Any]) -> None:
+    arrays, name = running.arrays, aggregate.prefix
+    before, values = -1, list(values)
+    for slot in aggregate.slots[: len(values)]:
+        arrays[slot][group] = values[0]
+    if len(values) > 1 and values[1] is None:  # what is the result, and no candidate
+        values = values[2:]
+    for value in values:
+        node = int(arrays[f"{name}_free"][1])
+        arrays[f"{name}_free"][1] += 1
+        arrays[f"{name}_value"][node] = value
+        arrays[f"{name}_before"][node], arrays[f"{name}_after"][node] = before, -1
+        arrays[f"{name}_ends" if before < 0 else f"{name}_after"][2 * group if before < 0 else before] = node
+        before = node
+    arrays[f"{name}_ends"][2 * group + 1] = before
+
+
+def _candidates(running: Running, aggregate: Aggregate, numbers: Any) -> list[deque[Any]]:
+    arrays, name = running.arrays, aggregate.prefix
+    nodes = int(arrays[f"{name}_free"][1])
+    order = numpy.empty(nodes, numpy.int64)
+    ends = numpy.zeros(len(numbers) + 1, numpy.int64)
+    first = arrays[f"{name}_ends"][2 * numbers]
+    running.compiled.kernels.walk(first, arrays[f"{name}_after"], len(numbers), order, ends)
+    bounds = ends.tolist()
+    values = arrays[f"{name}_value"][order[: bounds[-1]]].tolist()
+    found = [deque(values[begin:end]) for begin, end in pairwise(bounds)]
+    for slot in aggregate.slots:
+        for own, result in zip(found, arrays[slot][numbers].tolist(), strict=True):
+            if own and (own[0] < result or own[0] > result):
+                own.extendleft((None, result))
+    return found
+
+
+def _load_pairs(
+    running: Running, query: QueryText, aggregate: Aggregate, group: int, counts: Mapping[Any, int]
+) -> None:
+    """Take over how often a group has each value."""
+    if not counts:
+        return
+    running.reserve(f"pairs {query.name}", len(counts))
+    type = aggregate.distinct
+    values = list(map(distinct_real, counts) if type is Type.DOUBLE else counts)
+    numbers, missing = running.values.taken(values, type)
+    nulls = missing.astype(numpy.int64)
+    words = words_of(numbers, nulls, type)
+    found = key_numbers(
+        running, f"{aggregate.prefix}_d", numpy.stack([numpy.full(len(words), group), words, nulls], axis=1)
+    )
+    running.arrays[f"{aggregate.prefix}_d_count"][found] = list(counts.values())
+    running.arrays[aggregate.slots[0]][group] = len(counts)
+    link = running.arrays.get(f"{aggregate.prefix}_d_link")
+    if link is not None:
+        link[found] = [-1, *found[:-1]]
+        running.arrays[f"{aggregate.prefix}_d_first"][group] = found[-1]
+
+
+def _pairs(running: Running, aggregate: Aggregate) -> dict[int, dict[Any, int]]:
+    """Return how often each group has each value."""
+    name = f"{aggregate.prefix}_d"
+    slots = running.arrays[f"{name}_slots"]
+    numbers = numpy.sort(slots[slots >= 0])
+    words = running.arrays[f"{name}_keys"].reshape(-1, 3)[numbers]
+    type, keys = aggregate.distinct, words[:, 1]
+    values = running.values.shown(real_values(keys) if type is Type.DOUBLE else keys, words[:, 2], type)
+    if type is Type.DOUBLE:
+        values = list(map(distinct_key, values))
+    counts = running.arrays[f"{name}_count"][numbers].tolist()
+    found: dict[int, dict[Any, int]] = {}
+    for group, value, count in zip(words[:, 0].tolist(), values, counts, strict=True):
+        found.setdefault(group, {})[value] = count
+    return found
