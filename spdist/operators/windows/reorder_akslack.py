@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import floor, sqrt
+from math import floor, isfinite, sqrt
 from statistics import NormalDist
 from typing import Any
 
 from spdist.errors import SiddhiTypeError
 from spdist.extension import stream_processor
+from spdist.java.numbers import double_to_long
 from spdist.language.ast import Expression
 from spdist.language.types import Schema, Type
 from spdist.operators.base import Event
@@ -16,7 +17,7 @@ from spdist.operators.core.parameters import is_constant
 from spdist.operators.core.processors import ProcessorSetting
 from spdist.operators.windows.reorder_kslack import KSlack
 
-__all__ = ["AlphaKSlack"]
+__all__ = ["WEIGHTS", "WINDOW_MS", "AlphaKSlack"]
 
 _HINT = (
     "it is written as #reorder:akslack(timestamp, correlation.field[, batch.size[, timeout[, max.k"
@@ -26,7 +27,7 @@ _NUMBERS = (Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE)
 _OPTIONS = (Type.LONG, Type.LONG, Type.LONG, Type.BOOL, Type.DOUBLE, Type.DOUBLE)
 _DEFAULTS = (10_000, -1, -1, False, 0.03, 0.95)
 #: Weights of the error and of its change, and the span of a window of events in ms.
-_PROPORTIONAL, _DERIVATIVE, _WINDOW_MS = 0.5, 0.8, 10_000_000_000
+WEIGHTS, WINDOW_MS = (0.5, 0.8), 10_000_000_000
 
 
 def _resolve(_schema: Schema, types: tuple[Type, ...], expressions: tuple[Expression, ...]) -> Schema:
@@ -38,8 +39,11 @@ def _resolve(_schema: Schema, types: tuple[Type, ...], expressions: tuple[Expres
 
 
 def _rounded(value: float) -> int:
-    """Return the nearest whole number, halves upwards, as Java does."""
-    return floor(value + 0.5)
+    """Return the nearest whole number, halves upwards, held to the range of a long, as Java does."""
+    if not isfinite(value):
+        return double_to_long(value)
+    whole = floor(value)
+    return double_to_long(whole + (value - whole >= 0.5))
 
 
 @stream_processor("reorder:akslack", _resolve)
@@ -68,7 +72,8 @@ class AlphaKSlack(KSlack):
         self.limit = limit if limit != -1 else 2**63 - 1
         self.batch_size: int = size
         self.threshold: float = threshold
-        self.critical = abs(NormalDist().inv_cdf((1 - confidence) / 2))
+        critical = NormalDist().inv_cdf((1 - confidence) / 2)
+        self.critical_squared = critical * critical
         self.values: list[float] = []
         self.times: list[int] = []
         self.counted = 0
@@ -103,7 +108,7 @@ class AlphaKSlack(KSlack):
         covered = self._covered(time) if self.slack else 1.0
         error = self._needed() - covered
         error_before, alpha_before = self.before
-        self.alpha = abs(alpha_before + _PROPORTIONAL * error + _DERIVATIVE * (error - error_before))
+        self.alpha = abs(alpha_before + WEIGHTS[0] * error + WEIGHTS[1] * (error - error_before))
         self.before = [error, self.alpha]
         self.slack = min(_rounded(self.alpha * self.k), self.k)
         self.counted = 0
@@ -111,18 +116,24 @@ class AlphaKSlack(KSlack):
 
     def _needed(self) -> float:
         """Return which share of a window must be covered."""
-        size = len(self.values)
-        mean = sum(self.values) / size
-        variance = sum((mean - value) ** 2 for value in self.values) / size
-        if not mean:
+        # Added one after the other: `sum` rounds otherwise, from Python 3.12 on.
+        size, total, squares = len(self.values), 0.0, 0.0
+        for value in self.values:
+            total += value
+        mean = total / size
+        for value in self.values:
+            squares += (mean - value) * (mean - value)
+        variance = squares / size
+        if not mean * mean:
             return 0.0  # as where no share would do
-        spread = self.critical**2 * (mean**2 + variance**2) / (size * mean**2)
+        spread = self.critical_squared * (mean * mean + variance * variance) / (size * (mean * mean))
+        low, high = 1 - self.threshold, 1 + self.threshold
         roots = []
         for linear, constant in (
-            (2 * self.threshold - 2 - spread, (1 - self.threshold) ** 2),
-            (-(2 + 2 * self.threshold + spread), (1 + self.threshold) ** 2),
+            (2 * self.threshold - 2 - spread, low * low),
+            (-(2 + 2 * self.threshold + spread), high * high),
         ):
-            square = linear**2 - 4 * (1 + spread) * constant
+            square = linear * linear - 4 * (1 + spread) * constant
             if square >= 0:
                 roots.append((-linear - sqrt(square)) / (2 * (1 + spread)))
         return min(roots, default=0.0)
@@ -130,7 +141,7 @@ class AlphaKSlack(KSlack):
     def _covered(self, time: int) -> float:
         """Return which share of the window came before its end was passed, and forget what is older."""
         high = time - self.slack
-        low = high - _WINDOW_MS
+        low = high - WINDOW_MS
         inside = covered = 0
         entered = passed = False
         for came in self.times:

@@ -13,11 +13,11 @@ from spdist.operators.base import NOT_NOW, Event, Periodic
 from spdist.operators.core.parameters import is_constant
 from spdist.operators.core.processors import ProcessorSetting, StreamProcessor
 
-__all__ = ["KSlack"]
+__all__ = ["TICK_MS", "KSlack"]
 
 _HINT = "it is written as #reorder:kslack(timestamp[, timeout[, max.k[, discard.late.arrival]]])"
 _NO_LIMIT = 2**63 - 1
-_TICK_MS = 1000
+TICK_MS = 1000
 
 
 def _resolve(_schema: Schema, types: tuple[Type, ...], expressions: tuple[Expression, ...]) -> Schema:
@@ -63,7 +63,7 @@ class KSlack(StreamProcessor):
         self.tick = -1
         self.waits = False
         self.timer = setting.timer(self._wake)
-        self.timer.rests = Periodic(self.timer, _TICK_MS, self._calm_until, self._passed)
+        self.timer.rests = Periodic(self.timer, TICK_MS, self._calm_until, self._passed)
 
     def start(self) -> None:
         """Begin: the first wake-up is a timeout from now."""
@@ -116,14 +116,14 @@ class KSlack(StreamProcessor):
     def _wait_again(self) -> None:
         """Ask for the next wake-up where the last one left nothing to wait for."""
         if self.waits:
-            self.tick += -(-(self.clock.now - self.tick) // _TICK_MS) * _TICK_MS
+            self.tick += -(-(self.clock.now - self.tick) // TICK_MS) * TICK_MS
             self.timer.notify_at(self.tick)
             self.waits = False
 
     def _wait_on(self, holds: bool) -> None:
         """Ask for another wake-up where something is still held."""
         if holds:
-            self.tick += _TICK_MS
+            self.tick += TICK_MS
             self.timer.notify_at(self.tick)
         self.waits = not holds
 
