@@ -57,6 +57,7 @@ def module(
         "from spdist.program.machine.sorting import *",
         *(["from spdist.program.machine.calls import *"] if calls else []),
         *(["from spdist.program.machine.purge_kernels import *"] if shape.purging else []),
+        *(["from spdist.program.machine.reorder_kernels import *"] if shape.reorders else []),
         *(["from spdist.program.machine.shared import *"] if mixed else []),
         "",
         "",

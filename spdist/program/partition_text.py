@@ -16,6 +16,7 @@ from spdist.program.key_text import finds
 from spdist.program.partition_key import key_writer, most_keys, pairs
 from spdist.program.parts import Block, Most, QueryText, Whole, asked, indent
 from spdist.program.patterns.state_text import begins_waiting
+from spdist.program.processors.text import begins_reordering
 from spdist.program.queries.limit_text import begins_ticking
 from spdist.program.shape import Keyed, Shape
 from spdist.program.timer_text import NEVER, declares_timers, rank
@@ -234,5 +235,6 @@ def new_key(whole: Whole, keyed: Keyed, most: Most, key: str) -> list[str]:
     """Return what begins with the first event of a key, and notes that it gets one; `most`: how many may come."""
     lines: list[str] = []
     for query in (QueryText(read, keyed) for read in keyed.queries):
-        lines += [*begins_ticking(whole, query, key), *begins_waiting(whole, query, key)]
+        for begins in (begins_ticking, begins_waiting, begins_reordering):
+            lines += begins(whole, query, key)
     return lines if keyed.purge is None else [*lines, *Purging(whole, keyed).uses(whole, most, key)]

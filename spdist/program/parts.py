@@ -20,7 +20,7 @@ from spdist.program.joins.shape import Joined
 from spdist.program.read_shape import WINDOWS, LoopWindow
 from spdist.program.shape import Keyed, Query, Read, Shape
 from spdist.program.tables.shape import LoopTable, outer_variables
-from spdist.program.windows.shape import CRON_RANK, CRON_WINDOWS, Cron, shows_snapshots
+from spdist.program.windows.shape import CRON_RANK, CRON_WINDOWS, Cron, Unique, shows_snapshots
 
 __all__ = [
     "EACH",
@@ -117,6 +117,8 @@ class QueryText:
         Source of whether the block that was written last has lost its events; empty where it cannot.
     sides : list of QueryText
         The sides of a join (`spdist.program.joins.side_text.SideText`).
+    fronts : list of QueryText
+        The stream processor in front of it (`spdist.program.processors.text.ProcessorText`), where there is one.
     forgets : list of str
         What forgets all groups that wait for it.
     known : set of int
@@ -133,6 +135,7 @@ class QueryText:
     conditions: list[Aggregate] = field(default_factory=list)
     failed: str = ""
     sides: list[QueryText] = field(default_factory=list)
+    fronts: list[QueryText] = field(default_factory=list)
     forgets: list[str] = field(default_factory=list)
     known: set[int] = field(default_factory=set)
     computed: dict[tuple[ast.FunctionCall, tuple[int, ...]], Computed] = field(default_factory=dict)
@@ -238,6 +241,11 @@ class QueryText:
         return CRON_RANK + (number if number >= 0 else number + WINDOWS - CRON_WINDOWS)
 
     @property
+    def unique(self) -> Unique | None:
+        """What its window has one event of."""
+        return None if self.read.window is None else self.read.window.unique
+
+    @property
     def name(self) -> str:
         """The prefix of its arrays."""
         return prefix_of(self.read)
@@ -327,13 +335,13 @@ class Program:
 
     @property
     def parts(self) -> list[QueryText]:
-        """All queries, each with the sides of its join behind it."""
-        return [part for query in self.queries for part in (query, *query.sides)]
+        """All queries, each with the sides of its join and its stream processor behind it."""
+        return [part for query in self.queries for part in (query, *query.sides, *query.fronts)]
 
     @property
     def keeps_timestamps(self) -> bool:
         """Whether all that is put out has the timestamp of the event that has caused it."""
-        late = any(q.read.puts_out_expired or q.read.waits or q.holds_back for q in self.queries)
+        late = any(q.read.puts_out_expired or q.read.waits or q.holds_back or q.fronts for q in self.queries)
         return not (late or self.shape.is_mixed)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spdist.language import ast
@@ -13,6 +13,7 @@ from spdist.operators.selection.aggregates import aggregates_in
 from spdist.program.expressions import NotTyped
 from spdist.program.functions.expansion import Expansion, expansion_of
 from spdist.program.functions.forms import CLOCKS
+from spdist.program.processors.shape import Processor, is_processor, processor_of
 from spdist.program.windows.shape import (
     Batched,
     Cron,
@@ -58,6 +59,8 @@ class Read:
         The named window whose events it reads, those that leave it, too.
     expansion : Expansion, optional
         What stream functions make of an event of the stream, in front of the other conditions.
+    processor : Processor, optional
+        The stream processor behind that, with what stands between; `filters` are behind it then.
     """
 
     number: int
@@ -70,6 +73,7 @@ class Read:
     behind: tuple[ast.Expression, ...] = ()
     released: LoopWindow | None = None
     expansion: Expansion | None = None
+    processor: Processor | None = None
 
     @property
     def expanded(self) -> str:
@@ -237,7 +241,15 @@ def read(
     items = checked.query.select.items
     selected = [item.expression for item in items if isinstance(item.expression, ast.Variable)] if items else None
     window = window_of(given, source.schema, checked.scope, selected)
-    expansion, filters = _expanded(checked, given, width, window)
+    handlers = given.before if window is not None else (*given.before, *given.after)
+    at = next((place for place, one in enumerate(handlers) if is_processor(one)), len(handlers))
+    expansion, filters = _expanded(checked, given, handlers[:at], width, window)
+    processor: Processor | None = None
+    if at < len(handlers):
+        if released is not None:
+            raise NotTyped("a stream processor of a named window", given.span)
+        processor = _processor(handlers[at], filters, checked, width)
+        filters = _conditions(handlers[at + 1 :])
     events = events_of(checked)
     if events == "all" and window is None and released is None:  # none leaves
         events = "current"
@@ -246,24 +258,49 @@ def read(
         raise NotTyped("'in' of a table within another one", checked.query.span)
     if events == "expired" and released is not None and shows_snapshots(checked):
         raise NotTyped("a snapshot of what leaves a named window", given.span)
-    made = Read(number, checked, stream, source.schema, filters, window, events, released=released, expansion=expansion)
+    made = Read(number, checked, stream, source.schema, filters, window, events, (), released, expansion, processor)
     return made if window is None or not given.after else replace(made, behind=_behind(made, window, given))
 
 
 def _expanded(
-    checked: CheckedQuery, given: ast.SingleInput, width: int | None, window: Kept | None
+    checked: CheckedQuery,
+    given: ast.SingleInput,
+    handlers: Sequence[ast.Handler],
+    width: int | None,
+    window: Kept | None,
 ) -> tuple[Expansion | None, tuple[ast.Expression | ast.StreamFunction, ...]]:
     """Return what stream functions make of an event, and what stands behind them; raises NotTyped."""
-    handlers = given.before if window is not None else (*given.before, *given.after)
     computing = [place + 1 for place, one in enumerate(handlers) if not (isinstance(one, ast.Filter) or _logs(one))]
     last = max(computing, default=0)
-    rest = tuple(one.condition if isinstance(one, ast.Filter) else one for one in handlers[last:])
+    rest = _conditions(handlers[last:])
     if not last:
         return None, rest
     expansion = expansion_of(handlers[:last], checked.scope, width or 0)
     if width is None or (window is not None and any(place >= width for place in window.known)):
         raise NotTyped("a stream function here", given.span)
     return expansion, rest
+
+
+def _conditions(handlers: Sequence[ast.Handler]) -> tuple[ast.Expression | ast.StreamFunction, ...]:
+    """Return conditions, and what writes to the log; raises NotTyped where there is something else."""
+    for one in handlers:
+        if not (isinstance(one, ast.Filter) or _logs(one)):
+            raise NotTyped("a stream function behind a stream processor", one.span)
+    return tuple(one.condition if isinstance(one, ast.Filter) else one for one in handlers)
+
+
+def _processor(
+    handler: ast.Handler,
+    filters: tuple[ast.Expression | ast.StreamFunction, ...],
+    checked: CheckedQuery,
+    width: int | None,
+) -> Processor:
+    """Return a stream processor, with what stands between it and what stream functions make."""
+    assert isinstance(handler, ast.StreamFunction)
+    made = processor_of(handler.call, filters, checked.scope)
+    if width is not None and any(place >= width for place in made.known):
+        raise NotTyped("a stream processor by what a stream function appends", handler.span)
+    return made
 
 
 def _logs(handler: ast.Handler) -> bool:

@@ -18,6 +18,7 @@ from spdist.program.functions.changed_objects import are_not_changed
 from spdist.program.joins.shape import Joined, Side, joined
 from spdist.program.partition_key import computed_type
 from spdist.program.patterns.shape import Matched, matched
+from spdist.program.processors.shape import Processor, Reordered
 from spdist.program.read_shape import LoopWindow, Read, read
 from spdist.program.stores import LoopStores, stores_named, stores_of
 from spdist.program.tables.shape import LoopTable
@@ -202,15 +203,22 @@ class Shape:
         return found
 
     @property
-    def _windows(self) -> list[tuple[str, Kept]]:
-        """The windows of queries and of sides of joins, each with the stream whose events it holds."""
+    def _windows(self) -> list[tuple[str, Kept | Processor]]:
+        """The windows and stream processors of queries, and windows of sides of joins, each with its stream."""
         found: list[Read | Side] = []
         for query in self.queries:
             if isinstance(query, Joined):
                 found += query.sides
             elif isinstance(query, Read) and not isinstance(query, LoopWindow):
                 found.append(query)
-        return [(one.stream, one.window) for one in found if one.window is not None]
+        held = [(one.stream, one.window) for one in found if one.window is not None]
+        reads = [query for query in self.queries if isinstance(query, Read)]
+        return [*held, *((read.stream, read.processor) for read in reads if read.processor is not None)]
+
+    @cached_property
+    def reorders(self) -> bool:
+        """Whether events are held back and put in order."""
+        return any(isinstance(query, Read) and isinstance(query.processor, Reordered) for query in self.queries)
 
     @cached_property
     def sources(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ reached on two ways stands in the text twice, over the same arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -33,6 +33,7 @@ from spdist.program.patterns.sequence_text import SequenceWriter
 from spdist.program.patterns.shape import Matched
 from spdist.program.patterns.state_text import StateWriter
 from spdist.program.patterns.text import PatternWriter
+from spdist.program.processors.text import processor_writer
 from spdist.program.queries.limit_text import ticking
 from spdist.program.queries.output_text import OutputWriter
 from spdist.program.queries.query_text import QueryWriter
@@ -40,7 +41,7 @@ from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import Batched, Keyed, Query, Read, Sessions, Shape, streams_of
 from spdist.program.tables.change_text import ChangeText
 from spdist.program.tables.shape import LoopTable
-from spdist.program.timer_text import RATE_LIMIT, fired, latest, rank
+from spdist.program.timer_text import PROCESSOR, RATE_LIMIT, fired, latest, rank
 from spdist.program.windows.shape import Frequent
 
 __all__ = ["written"]
@@ -199,6 +200,7 @@ class Writer:
                 block = Block("", "", types, "", "", "", (None,) * len(types), "", most)
                 wakes = _query_writer(self, query, block, key).timers()
                 own = {rank(query.timer, operator): lines for operator, lines in enumerate(wakes) if lines}
+            own |= _woken_processor(self, query, key, self._most)
             if query.ticks:
                 own[rank(number, RATE_LIMIT)] = ticking(self, query, key, self._most[f"nodes {query.name}_l"])
             if query.keyed is not None and query.keyed.purge is not None:
@@ -341,8 +343,7 @@ class Writer:
             return _expanded(self, query, read.expansion, block)
         if isinstance(read, Joined):
             return _query_writer(self, query, block, key).lines()
-        _count(self, query, block)
-        return _query_writer(self, query, block, key).lines()
+        return _processed(self, query, block, key)
 
     def count(self, room: str, most: Most) -> None:
         """Take note that so many places of a room can be used."""
@@ -389,7 +390,8 @@ class Writer:
 
 def _is_timed(shape: Shape) -> bool:
     """Tell whether a program has timers."""
-    return any(read.timed or ticks(read) for read in shape.queries) or bool(shape.purging)
+    waits = any(read.timed or ticks(read) or _is_processed(read, timed=True) for read in shape.queries)
+    return waits or bool(shape.purging)
 
 
 def _expanded(whole: Writer, query: QueryText, expansion: Expansion, block: Block) -> list[str]:
@@ -404,12 +406,42 @@ def _expanded(whole: Writer, query: QueryText, expansion: Expansion, block: Bloc
         whole.arrays.declare(f"{owner}_{name}", NUMBER, one)
     origins = (*block.origins, *[None] * (len(read.types) - expansion.width))
     made = Block(block.stream, owner, read.types, begin, end, f"{owner}_source", origins, room, block.most)
-    _count(whole, query, made)
-    lines = _query_writer(whole, query, made, "").lines()
+    lines = _processed(whole, query, made, "")
     copied = {place for prefix, place in whole.needs if prefix == owner and place < expansion.width}
     for place in copied.union(expansion.arguments):
         whole.reads_source(block.stream, place)
     return [f"{begin} = {owner}_begin[{block.begin}]", f"{end} = {owner}_end[{block.end} - 1]", *lines]
+
+
+def _processed(whole: Writer, query: QueryText, block: Block, key: str) -> list[str]:
+    """Return the block of a query, with that of the stream processor in front of it."""
+    front = None
+    if _is_processed(query.read):
+        front = processor_writer(whole, query, block, key)
+        block = front.behind
+    _count(whole, query, block)
+    lines = _query_writer(whole, query, block, key).lines()
+    return lines if front is None else front.block_of(lines)
+
+
+def _woken_processor(whole: Writer, query: QueryText, key: str, rooms: Mapping[str, Most]) -> dict[int, list[str]]:
+    """Return by rank what is done when the timer of the stream processor in front of a query is due, if there is one.
+
+    `rooms`: how many places of each room can be used.
+    """
+    if not _is_processed(query.read, timed=True):
+        return {}
+    types, (front,) = query.read.types, query.fronts
+    most = rooms.get(f"nodes {front.name}", Most())
+    writer = processor_writer(whole, query, Block("", "", types, "", "", "", (None,) * len(types), "", most), key)
+    lines = writer.wakes_with(_query_writer(whole, query, writer.behind, key).lines)
+    return {rank(query.read.number, PROCESSOR): lines}
+
+
+def _is_processed(read: Query, timed: bool = False) -> bool:
+    """Tell whether there is a stream processor in front of a query, and one with a timer, if that is asked."""
+    processor = read.processor if isinstance(read, Read) else None
+    return processor is not None and (processor.timed or not timed)
 
 
 def _count(whole: Writer, query: QueryText, block: Block) -> None:

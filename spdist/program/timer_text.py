@@ -11,19 +11,19 @@ from spdist.program.arrays import Arrays
 from spdist.program.expressions import NUMBER
 from spdist.program.parts import QueryText, indent
 
-__all__ = ["NEVER", "OPERATORS", "RATE_LIMIT", "TimerWriter", "declares_timers", "fired", "latest", "rank"]
+__all__ = ["NEVER", "OPERATORS", "PROCESSOR", "RATE_LIMIT", "TimerWriter", "declares_timers", "fired", "latest", "rank"]
 
 #: A time before all others.
 NEVER = "-9223372036854775808"
 #: So many operators of a query may have timers.
 OPERATORS = 64
-#: Among the timers of a query those of its rate limit are last, for all keys.
-RATE_LIMIT = OPERATORS - 1
+#: Among the timers of a query those of its rate limit are last, for all keys; those of a stream processor are first.
+RATE_LIMIT, PROCESSOR = OPERATORS - 2, -1
 
 
 def rank(query: int, operator: int = 0) -> int:
     """Return which is first among timers that are due at the same time, and have the same key."""
-    return query * OPERATORS + operator
+    return query * OPERATORS + operator + 1
 
 
 def latest(arrays: Arrays) -> tuple[str, str]:

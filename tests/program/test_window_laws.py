@@ -1,4 +1,7 @@
-"""Named windows in programs, and rare ones: what they release, hold and show is what those of operators do."""
+"""Named windows in programs, and rare ones: what they release, hold and show is what those of operators do.
+
+So does what stream processors let go in front of queries.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +20,33 @@ from spdist.operators.base import Arrival
 from spdist.program.joins import text as joins_text
 from spdist.program.joins.side_text import SideRows
 from spdist.program.machine.compiler import interpreted
+from spdist.program.processors.text import DeduplicateWriter, ReorderWriter
 from spdist.program.queries import group_text, query_text
 from spdist.program.queries.snapshot_text import LastWriter
 from spdist.program.read_shape import LoopWindow
 from spdist.program.running import forgetting
+from spdist.program.states import partition, processor
 from spdist.program.states import state as programs_state
 from spdist.program.timer_text import rank
 from spdist.program.windows.batch_text import BatchWriter
 from tests.program.drawn_apps import START_MS, STREAM, drawn_events
 from tests.program.test_program_laws import Watched, alike, checked_app, many_keys
 from tests.program.window_apps import (
+    ADAPTED,
     CHAINED,
     CRON,
+    DEDUPLICATED,
     EXTERNAL_LATE,
     FREQUENT,
     KEYED,
     LOOKED,
     MIXED,
     PASSING,
+    REORDERED,
     SLIDING,
     SORTED,
     asked_of,
+    disordered_events,
     drawn_window_app,
 )
 
@@ -249,3 +258,83 @@ def test_keys_that_came_too_seldom_leave_in_the_order_of_a_map(events_of: Callab
     from S#window.frequent(14) select sym, count() as n group by sym insert all events into Out3; end;"""
     for seed in range(2):
         assert alike(checked_app(text), Random(seed), interpreted, steps=20, events_of=events_of) > 100
+
+
+# Stream processors.
+
+
+def processed(app: str, *seeds: int, steps: int = 16) -> int:
+    """Check an app with stream processors with its program, which has all of it."""
+    windows_of(app)
+    few = patch.object(forgetting, "_FEW", 4), patch.object(partition, "_FEW", 1)
+    with few[0], few[1]:
+        given: dict[str, Any] = {"whole": True, "events_of": disordered_events}
+        return sum(alike(checked_app(app), Random(seed), interpreted, steps, **given) for seed in seeds)
+
+
+@pytest.mark.parametrize("app", [REORDERED, ADAPTED, DEDUPLICATED])
+def test_a_stream_processor_lets_the_same_go_with_its_program(app: str) -> None:
+    assert processed(app, *range(4)) > 300
+
+
+def processor_mutants() -> dict[str, tuple[str, Any]]:
+    """Return changes of what is written for stream processors, each with an app that shows it."""
+
+    def wakes(self: Any, query: Any) -> list[str]:
+        return list(self._timer.wakes([]))
+
+    held, rank_of = processor._held, "spdist.program.timer_text.rank"
+    return {
+        "the slack": (REORDERED, patch.object(ReorderWriter, "_widens", lambda self, span: [])),
+        "wake-ups": (REORDERED, patch.object(ReorderWriter, "wakes_with", wakes)),
+        "what begins with a key": (REORDERED, patch.object(ReorderWriter, "begins", lambda self: [])),
+        "which timer is first": (REORDERED, patch(rank_of, lambda query, operator=0: 64 * query + operator % 64)),
+        "a state": (
+            REORDERED,
+            patch.object(processor, "_held", lambda running, front, number: reversed([*held(running, front, number)])),
+        ),
+        "texts": (REORDERED, patch.object(forgetting, "_values", lambda running, type: iter(()))),
+        "an adaption": (ADAPTED, patch.object(ReorderWriter, "_adapts", lambda self, time, adaption: [])),
+        "what was adapted": (ADAPTED, patch.object(processor, "_load_adapting", lambda *given: None)),
+        "keys by time": (DEDUPLICATED, patch.object(DeduplicateWriter, "wakes_with", wakes)),
+        "keys of a state": (DEDUPLICATED, patch.object(processor, "_load_passed", lambda *given: None)),
+        "texts of keys": (DEDUPLICATED, patch.object(forgetting, "_unique_keys", lambda running, query: iter(()))),
+    }
+
+
+@pytest.mark.parametrize("name", list(processor_mutants()))
+def test_the_law_finds_a_mutant_of_a_stream_processor(name: str) -> None:
+    app, change = processor_mutants()[name]
+    with change, pytest.raises((AssertionError, IndexError, KeyError, TypeError)):
+        for seed in range(6):
+            processed(app, seed, steps=24)
+
+
+def test_where_a_time_is_near_the_limits_of_a_long_the_operators_go_on() -> None:
+    app = f"{STREAM} from S#reorder:kslack(total) select total insert into Out;"
+    apps = Watched(checked_app(app)), Watched(checked_app(app), interpreted)
+    for one in apps:
+        one.app.start(START_MS)
+        one.begin()
+        for number, total in enumerate((0, 70, 2**63 - 1, 140, -(2**63), 2**63 - 30, 2**63 - 1)):
+            one.chunk([(START_MS + number, ("a", None, None, None, None, total, None))], START_MS + number)
+    assert apps[1].chunks == apps[0].chunks
+    assert len(apps[0].chunks) > 1
+    assert apps[1].app.programmed is not None
+    assert apps[1].app.programmed.reason == "a time near the limits of a long"
+
+
+def test_it_is_told_which_stream_processors_stand_in_the_loop() -> None:
+    def told(query: str) -> str:
+        window = "define window W (sym string, total long) length(5); from S select sym, total insert into W;"
+        return explain(f"{STREAM} {window} from {query} insert into Out; from S select ok insert into Out2;").compiled
+
+    assert told("S#reorder:kslack(total) select sym") == "yes"
+    assert "reorder:kslack by what is no attribute" in told("S#reorder:kslack(total + 1L) select sym")
+    assert "a stream processor of a named window" in told("W#reorder:kslack(total) select sym")
+    behind = "S#reorder:kslack(total)#unique:deduplicate(sym, 9L) select sym"
+    assert "a stream function behind a stream processor" in told(behind)
+    assert "a stream function" in told("S#window.length(2)#unique:deduplicate(sym, 9L) select sym")
+    assert "a window whose attribute may be null ('M')" in told(
+        "S select sym, total insert into M; from M#reorder:kslack(total) select sym"
+    )

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from random import Random
 
+from spdist.operators.base import Arrival
 from tests.program.drawn_apps import STREAM, drawn_condition, objects_too
 
 __all__ = [
+    "ADAPTED",
     "CHAINED",
     "CRON",
+    "DEDUPLICATED",
     "EXTERNAL_LATE",
     "FREQUENT",
     "KEYED",
     "LOOKED",
     "MIXED",
     "PASSING",
+    "REORDERED",
     "SLIDING",
     "SORTED",
     "asked_of",
+    "disordered_events",
     "drawn_window_app",
 ]
 
@@ -300,5 +305,65 @@ from S#window.cron('*/5 * * * * ?') select kind, distinctCount(sym) as d, min(to
 from #I#window.cron('*/1 * * * * ?') select kind, d, t insert into Out6;
 from S#window.cron('* * * * * ?') select ok, avg(rate) as r group by ok output last every 700 milliseconds
 insert into Out7;
+end;
+"""
+
+
+def disordered_events(random: Random, count: int, start_ms: int, whole: bool) -> list[Arrival]:
+    """Return events whose `total` is a time that is mostly near theirs, and not in order."""
+    events, time = list[Arrival](), start_ms
+    for _ in range(count):
+        time += random.choice((0, 1, 5, 40, 300, 900))
+        total = time - random.choice((0, 0, 0, 3, 50, 400, 2000, -500))
+        texts = random.choice(("a", "b", None, "null", "länger als acht Zeichen")), random.choice("xy")
+        numbers = random.choice((1.0, -0.0, 0.0, 2.5)), random.choice((0.5, None, 1.5, float("nan")))
+        row = (*texts, *numbers, random.choice((1, 2, 3, 7)), total, random.choice((True, False)))
+        events.append((time, row))
+    return events
+
+
+_PURGED = "@purge(enable='true', interval='1 sec', idle.period='2 sec')"
+#: Events that are held back and put in order: in front of windows, of chains, by a key, behind what a function appends.
+REORDERED = f"""{STREAM}
+from S[ok]#reorder:kslack(total)[volume > 1]#window.length(2) select sym, kind, count() as n
+insert all events into Out1;
+from S#log('x')#reorder:kslack(total, 500L) select sym, total, rate, eventTimestamp() as t insert into Mid;
+from Mid select sym, count() as n, max(t) as t group by sym insert into Out2;
+from S#pol2Cart(1.0, 2.0)[ok]#reorder:kslack(total, 1500L, 700L)#window.lengthBatch(2)
+select sym, x, sum(volume) as v group by sym insert all events into Out3;
+from S#reorder:kslack(total, 300L, 400L, true)#window.time(300) select sym, sum(volume) as v group by sym
+output last every 70 milliseconds insert all events into Out4;
+{_PURGED} partition with (kind of S) begin
+from S#reorder:kslack(total, 200L, true)#window.length(2) select sym, total, count() as n insert into #I;
+from #I select sym, sum(n) as n insert into Out5;
+end;
+from S#reorder:kslack(total)#window.sort(2, price) select sym, price insert all events into Out6;
+from S#reorder:kslack(total, 1000L)#window.timeBatch(1 sec) select sym, count() as n insert all events into Out7;
+"""
+#: The same with a slack that follows what comes.
+ADAPTED = f"""{STREAM}
+from S#reorder:akslack(total, volume)#window.length(2) select sym, total, count() as n insert all events into Out1;
+from S#reorder:akslack(total, price, 3L) select sym, total, eventTimestamp() as t insert into Out2;
+from S#reorder:akslack(total, volume, 2L, 500L)[ok] select sym, total insert into Out3;
+from S#reorder:akslack(total, total, 4L, 800L, 600L)#window.lengthBatch(2) select sym, sum(volume) as v
+insert all events into Out4;
+from S#reorder:akslack(total, volume, 3L, -1L, -1L, false, 0.1, 0.8) select kind, total insert into Out5;
+partition with (kind of S) begin
+from S#reorder:akslack(total, volume, 2L, 400L, 900L, true) select sym, total, count() as n insert into Out6;
+end;
+"""
+#: Events of which some do not pass, as others with their key did: texts, reals, what is computed; functions behind it.
+DEDUPLICATED = f"""{STREAM}
+from S[volume > 1]#unique:deduplicate(sym, 500L)[str:length(kind) > 0]
+select sym, str:upper(kind) as kind insert into Out1;
+from S[volume > 1]#unique:deduplicate(sym, 500L)#window.length(2) select sym, count() as n group by sym
+insert all events into Out6;
+from S#unique:deduplicate(rate, 1 sec) select rate, total, eventTimestamp() as t insert into Mid;
+from Mid#unique:deduplicate(t % 7L, 300L) select rate, t insert into Out2;
+from S#pol2Cart(1.0, 2.0)#unique:deduplicate(volume * 2, 300L)#window.time(300) select x, sum(volume) as v
+insert all events into Out3;
+from S#unique:deduplicate(ok, 40L) select ok, price output every 3 events insert into Out4;
+{_PURGED} partition with (kind of S) begin
+from S#unique:deduplicate(sym, 900L) select sym, count() as n insert into Out5;
 end;
 """

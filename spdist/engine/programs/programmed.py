@@ -27,6 +27,7 @@ from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import ALWAYS, Arrival
 from spdist.operators.core.junction import Receiver, StreamPart
 from spdist.operators.patterns.repeated_absences import MOST_PARTIALS
+from spdist.operators.windows.reorder_kslack import TICK_MS
 from spdist.program.expressions import NotTyped
 from spdist.program.machine.compiler import Compiled, Compiling, compile_after, is_available
 from spdist.program.mixed_shape import mixed_shape_of
@@ -350,8 +351,9 @@ class Programmed:
 
 
 def _farthest(shape: Shape) -> int:
-    """Return how far the clock may go in one step, ms: patterns wake up for each wait on the way."""
+    """Return how far the clock may go in one step, ms: patterns and processors wake up for each wait on the way."""
     waits = [query.shortest_wait for query in shape.queries if isinstance(query, Matched)]
+    waits += [TICK_MS] * shape.reorders
     return min((wait * MOST_PARTIALS for wait in waits if wait is not None), default=ALWAYS)
 
 

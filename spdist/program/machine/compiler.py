@@ -40,7 +40,7 @@ _EVENTS = 20_000
 #: The modules that machine code depends on, next to the text: what it calls, and this one.
 _USED = (
     *("addresses", "arithmetic", "calls", "cell_kernels", "compiler", "days", "kernels", "passes", "purge_kernels"),
-    *("shared", "sorting"),
+    *("reorder_kernels", "shared", "sorting"),
 )
 #: Held while a module is imported: threads of two apps may load the same program, and neither may see half of it.
 _IMPORTING = threading.Lock()

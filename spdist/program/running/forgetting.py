@@ -76,7 +76,8 @@ def _keys(running: Running) -> Iterator[tuple[Any, Any]]:
         yield from _sessions(running, query)
         for side in (query, *query.sides):
             yield from side_keys(running, side)
-        yield from _unique_keys(running, query)
+        for one in (query, *query.fronts):
+            yield from _unique_keys(running, one)
 
 
 def _values(running: Running, type: Type) -> Iterator[tuple[Any, Any]]:
@@ -156,7 +157,7 @@ def _sessions(running: Running, query: QueryText) -> Iterator[tuple[Any, Any]]:
 
 def _unique_keys(running: Running, query: QueryText) -> Iterator[tuple[Any, Any]]:
     """Yield the keys of a window that has one event of each."""
-    unique, table = None if query.read.window is None else query.read.window.unique, f"{query.name}_u_k"
+    unique, table = query.unique, f"{query.name}_u_k"
     if unique is not None and unique.type is Type.STRING and table in running.program.arrays.tables:
         slots, width = running.arrays[f"{table}_slots"], running.program.arrays.tables[table].width
         yield running.arrays[f"{table}_keys"], slots[slots >= 0] * width + width - 2

@@ -17,7 +17,7 @@ from spdist.program.running.running import Running
 from spdist.program.shape import Keyed
 from spdist.program.states.key_words import key_numbers, key_texts, keys_of_texts
 from spdist.program.states.state import load_query, stored_query
-from spdist.program.timer_text import OPERATORS, rank
+from spdist.program.timer_text import PROCESSOR, RATE_LIMIT, rank
 from spdist.program.windows.shape import CRON_RANK
 
 __all__ = ["forget_keys", "fresh_partition", "load_partition", "stored_partition"]
@@ -111,8 +111,9 @@ def _empty(running: Running, keyed: Keyed) -> None:
     if timers is None:
         return
     asked = timers[3 : 3 * int(timers[0]) + 3].reshape(-1, 3)
+    operators = range(PROCESSOR, RATE_LIMIT + 1)
     ranks = {purge_rank(keyed), *(rank(CRON_RANK + number) for number in numbers)}
-    ranks |= {rank(number, operator) for number in numbers for operator in range(OPERATORS)}
+    ranks |= {rank(number, operator) for number in numbers for operator in operators}
     left = asked[~numpy.isin(asked[:, 1], list(ranks))]
     left = left[numpy.lexsort(left.T[::-1])]
     timers[0] = len(left)

@@ -21,6 +21,12 @@ from spdist.program.shape import Query
 from spdist.program.states.join import fresh_sides, load_index, load_sides, stored_sides
 from spdist.program.states.key_words import key_numbers
 from spdist.program.states.pattern import fresh_pattern, held_events, load_pattern, stored_patterns
+from spdist.program.states.processor import (
+    fresh_processors,
+    held_by_processors,
+    load_processors,
+    stored_processors,
+)
 from spdist.program.states.rate import fresh_limit, load_limits, stored_limits
 from spdist.program.states.table import used_tables
 from spdist.program.states.totals import packed, unpack
@@ -46,6 +52,7 @@ def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, A
     else:
         load = load_pattern if isinstance(query.read, Matched) else load_window
         load(running, query, [(number, state[1]) for number, state in states])
+        load_processors(running, query, [(number, state[3]) for number, state in states if len(state) > 3])
         if isinstance(query, NamedText):
             load_index(running, query)
     load_limits(running, query, [(number, state[limit]) for number, state in states])
@@ -66,8 +73,8 @@ def stored_query(running: Running, query: QueryText, count: int) -> list[Any]:
     if isinstance(query.read, Matched):
         patterns = stored_patterns(running, query, count)
         return [list(state) for state in zip(totals, patterns, limits, strict=True)]
-    windows = stored_windows(running, query, count)
-    return [[*state, []] for state in zip(totals, windows, limits, strict=True)]
+    windows, processors = stored_windows(running, query, count), stored_processors(running, query, count)
+    return [list(state) for state in zip(totals, windows, limits, processors, strict=True)]
 
 
 def fresh_query(read: Query) -> Any:
@@ -76,7 +83,7 @@ def fresh_query(read: Query) -> Any:
         return [[{}, [], {}], fresh_limit(read), [], *fresh_sides(read)]
     if isinstance(read, Matched):
         return [[{}, [], {}], fresh_pattern(read), fresh_limit(read)]
-    return [[{}, [], {}], fresh_window(read), fresh_limit(read), []]
+    return [[{}, [], {}], fresh_window(read), fresh_limit(read), fresh_processors(read)]
 
 
 def held_rows(running: Running) -> int:
@@ -86,6 +93,7 @@ def held_rows(running: Running) -> int:
     for query in running.program.parts:
         if isinstance(query.read, Matched):
             held += held_events(running, query)
+        held += held_by_processors(running, query)
         held += sum(int(arrays[f"{query.name}_{name}_size"].sum()) for name in query.read.lists)
         if f"{query.name}_l_head_size" in arrays:
             held += int(arrays[f"{query.name}_l_head_size"].sum())

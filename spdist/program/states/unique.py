@@ -19,7 +19,7 @@ from spdist.program.shape import Batched, Read, Sliding, Unique
 from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
 from spdist.program.windows.shape import Frequent
 
-__all__ = ["UniqueState", "load_unique", "read_unique", "stored_unique", "written_unique"]
+__all__ = ["UniqueState", "known_keys", "load_keys", "load_unique", "read_unique", "stored_unique", "written_unique"]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
 _NEVER = -(2**63)
@@ -185,7 +185,7 @@ def load_unique(
     fill(0, events, owners, slides)
     fill(first, [event for _, event in before], [number for number, _ in before], True)
     fill(first, gone, [0] * len(gone), False)
-    numbers = _load_keys(running, query, unique, keys, keyed)
+    numbers = load_keys(running, query, unique, keys, keyed)
     arrays, place = running.arrays, numpy.array(nodes, numpy.int64)
     arrays[f"{prefix}_free"][:] = (-1, last)
     arrays[f"{prefix}_next"][:last] = numpy.arange(1, last + 1)
@@ -243,9 +243,7 @@ def _load_counts(running: Running, query: QueryText, number: int, state: UniqueS
             arrays[f"{prefix}_{name}"][number] = known
 
 
-def _load_keys(
-    running: Running, query: QueryText, unique: Unique, keys: Sequence[Any], instances: Sequence[int]
-) -> Any:
+def load_keys(running: Running, query: QueryText, unique: Unique, keys: Sequence[Any], instances: Sequence[int]) -> Any:
     """Give keys their numbers, each of a key of the partition, and return those."""
     table = f"{query.name}_u"
     running.reserve(f"groups {table}", len(keys))
@@ -281,7 +279,7 @@ def stored_unique(
             elif isinstance(window, Sliding) and not counted:
                 state.held = rows(nodes)
                 state.numbers = arrays[f"{prefix}_held"][nodes].tolist() if window.length else []
-    numbers, instances, keys = _known_keys(running, query, unique)
+    numbers, instances, keys = known_keys(running, query, unique)
     nodes = arrays[f"{prefix}_head" if forever else f"{prefix}_node"][numbers]
     # Those of a batch, or counted, are in the order in which they came: a node that is free again is used first.
     order = list(range(len(numbers)))
@@ -326,7 +324,7 @@ def _listed(running: Running, query: QueryText, name: str, count: int) -> list[A
     return [order[begin:end] for begin, end in pairwise(ends.tolist())]
 
 
-def _known_keys(running: Running, query: QueryText, unique: Unique) -> tuple[Any, list[int], list[Any]]:
+def known_keys(running: Running, query: QueryText, unique: Unique) -> tuple[Any, list[int], list[Any]]:
     """Return the numbers of all keys, the number of the partition's key of each, and the keys."""
     table = f"{query.name}_u_k"
     slots = running.arrays[f"{table}_slots"]

@@ -30,11 +30,15 @@ from spdist.program.timer_text import RATE_LIMIT, rank
 from spdist.program.windows.shape import FAR, Cron, Kept
 
 __all__ = [
+    "events_of_nodes",
+    "fill_nodes",
     "fresh_window",
     "group_keys",
     "group_words",
     "list_groups",
+    "load_dues",
     "load_window",
+    "stored_dues",
     "stored_windows",
 ]
 
@@ -52,7 +56,7 @@ def load_window(running: Running, query: QueryText, states: Sequence[tuple[int, 
         return
     if query.read.window.unique is not None:
         window = query.read.window
-        fill = partial(_fill, running, query)
+        fill = partial(fill_nodes, running, query)
         load_unique(running, query, window, [(number, read_unique(window, state)) for number, state in states], fill)
         _load_unique_dues(running, query, window, states)
         if window.time is not None:
@@ -93,7 +97,7 @@ def stored_windows(running: Running, query: QueryText, count: int) -> list[Any]:
     assert isinstance(query.read, Read)
     window = query.read.window
     if window is not None and window.unique is not None:
-        found = stored_unique(running, query, window, count, partial(_events, running, query))
+        found = stored_unique(running, query, window, count, partial(events_of_nodes, running, query))
         for state, rest in zip(found, _stored_rests(running, query, count), strict=True):
             state.due = rest.due
             if rest.ending is not None:
@@ -261,7 +265,7 @@ def load_dues(running: Running, query: QueryText, number: int, dues: Sequence[in
     """Take over the wake-ups that an operator of a query has asked for, of a key."""
     running.reserve(f"dues {query.name}", len(dues))
     running.reserve("timers", 1)
-    arrays, names = running.arrays, (f"due{operator or ''}", "due_next", "due_at", "due_free")
+    arrays, names = running.arrays, (f"due{max(0, operator) or ''}", "due_next", "due_at", "due_free")
     queue = [arrays[f"{query.name}_{name}"] for name in names]
     for due in dues:
         asked = arrays["timers"], rank(query.timer, operator), number, due
@@ -273,7 +277,7 @@ def stored_dues(running: Running, query: QueryText, number: int, operator: int =
     prefix, arrays = query.name, running.arrays
     if operator == RATE_LIMIT:
         prefix, operator = f"{prefix}_l", 0
-    last = node = int(arrays[f"{prefix}_due{operator or ''}"][number])
+    last = node = int(arrays[f"{prefix}_due{max(0, operator) or ''}"][number])
     dues: list[int] = []
     while last >= 0:
         node = int(arrays[f"{prefix}_due_next"][node])
@@ -346,11 +350,11 @@ def _load_list(
             instances[begin - first : end - first] = owner
         begin = end
     total = name == "left" or not query.read.waits
-    _fill(running, query, first, [event for *_, events in held for event in events], instances, total)
+    fill_nodes(running, query, first, [event for *_, events in held for event in events], instances, total)
     return last
 
 
-def _fill(
+def fill_nodes(
     running: Running, query: QueryText, first: int, events: Sequence[Arrival], instances: Any, total: bool = True
 ) -> None:
     """Write events into nodes from `first` on, given the number of the key of each; `total`: they are in totals."""
@@ -437,11 +441,11 @@ def _stored_list(running: Running, query: QueryText, name: str, count: int) -> l
     order = numpy.empty(int(arrays[f"{prefix}_{name}_size"][:count].sum()), numpy.int64)
     ends = numpy.zeros(count + 1, numpy.int64)
     running.compiled.kernels.walk(arrays[f"{prefix}_{name}"], arrays[f"{prefix}_next"], count, order, ends)
-    events = _events(running, query, order)
+    events = events_of_nodes(running, query, order)
     return [events[begin:end] for begin, end in pairwise(ends.tolist())]
 
 
-def _events(running: Running, query: QueryText, order: Any) -> list[Arrival]:
+def events_of_nodes(running: Running, query: QueryText, order: Any) -> list[Arrival]:
     """Return the events of nodes."""
     prefix, arrays = query.name, running.arrays
     nothing = [None] * len(order)

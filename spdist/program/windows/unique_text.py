@@ -27,6 +27,7 @@ __all__ = [
     "UniqueBatchText",
     "UniqueBatchWriter",
     "UniqueExternalWriter",
+    "UniqueKeys",
     "UniqueLengthWriter",
     "UniquePeriodWriter",
     "UniqueTimeWriter",
@@ -36,7 +37,7 @@ __all__ = [
 _REALS = (Type.FLOAT, Type.DOUBLE)
 
 
-class _Keys:
+class UniqueKeys:
     """The table of a window's keys.
 
     Parameters
@@ -106,8 +107,8 @@ class UniqueWriter(WindowWriter):
         return self._window.unique
 
     @property
-    def _keys(self) -> _Keys:
-        return _Keys(self._whole, self._query, self._unique, self._key)
+    def _keys(self) -> UniqueKeys:
+        return UniqueKeys(self._whole, self._query, self._unique, self._key)
 
     @property
     def _room(self) -> str:
@@ -336,7 +337,7 @@ class UniqueBatchText(BatchWriter):
         super()._declare()
         assert self._window.unique is not None
         self._unique = self._window.unique
-        self._keys = _Keys(self._whole, self._query, self._unique, self._key)
+        self._keys = UniqueKeys(self._whole, self._query, self._unique, self._key)
 
     def _holds(self, event: Event, where: str) -> list[str]:
         """Return what puts an event at the end of a list, or where the one of its key is, as ``d``."""

@@ -1,0 +1,1 @@
+"""Stream processors in front of queries: handlers with state, in the loop."""
