@@ -153,6 +153,10 @@ class AlphaKSlack(KSlack):
         self.times = [came for came in self.times if came > low]
         return covered / inside if inside else 1.0
 
+    @property
+    def _first_woken(self) -> int | None:
+        return min((*self.held, *self.fresh), default=None)
+
     def _wake(self, due: int) -> None:
         going: list[Event] = []
         for kept in (self.held, self.fresh):

@@ -108,7 +108,13 @@ class KSlack(StreamProcessor):
             self.emit(going)
 
     def _calm_until(self) -> int:
-        return min(self.held) - self.timeout + 1 if self.held and self.tick == self.timer.due[0] else NOT_NOW
+        first = self._first_woken
+        return first - self.timeout + 1 if first is not None and self.tick == self.timer.due[0] else NOT_NOW
+
+    @property
+    def _first_woken(self) -> int | None:
+        """The least time of the events that a wake-up may let go."""
+        return min(self.held, default=None)
 
     def _passed(self, by_ms: int) -> None:
         self.tick += by_ms
