@@ -47,6 +47,8 @@ class TypedForm:
         Statements with which a group begins anew, besides the first values of the slots.
     strict : bool
         Whether operators fail on a null argument, so that there must be none.
+    fresh : str
+        The condition under which the slots are those of nothing, where they need not be when nothing is left.
     kept : int
         How many slots the rows have (`spdist.functions.forms.AggregatorForm`).
     pack, unpack : callable
@@ -66,6 +68,7 @@ class TypedForm:
     pairs: bool = False
     reset: tuple[str, ...] = ()
     strict: bool = False
+    fresh: str = ""
     kept: int = 1
     pack: Callable[[list[Any]], list[Any]] = lambda slots: slots
     unpack: Callable[[list[Any]], list[Any]] = lambda kept: kept
@@ -262,6 +265,8 @@ def _deviation(type: Type, leaving: bool) -> TypedForm:
         "{0} == 0",
         "{0} == 0",
         Type.DOUBLE,
+        # A value that comes after it has left is forgotten, but not what it has left.
+        fresh="{0} == 0 and {1} == 0.0 and {2} == 0.0 and {3} == 0.0",
         pack=lambda slots: [list(slots)],
         unpack=lambda kept: list(kept[0]),
     )

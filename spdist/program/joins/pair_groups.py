@@ -55,7 +55,7 @@ class PairGroups(BatchGroups):
         prefix, key = self.prefix, self.key
         groups, waits = f"{prefix}_groups[{key}]", self.arrays.declare(f"{prefix}_waits", FLAG, self.room)
         late = self.arrays.declare(f"{prefix}_late", NUMBER, self.room)
-        self.forgetting = " and ".join(self.empty("gone"))
+        self.forgetting = " and ".join(self.fresh("gone"))
         return [
             f"gone = {groups}",
             f"{groups}, {prefix}_groups_end[{key}] = -1, -1",

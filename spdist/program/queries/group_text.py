@@ -181,13 +181,14 @@ class GroupWriter:
         if not self.aggregated:
             return leaving
         prefix, lines = self.prefix, [*self.removes(read, timestamp, group), *leaving]
-        empty, first = self.empty("gone"), self.first("gone")
-        if first:
-            lines += [f"if {' and '.join(empty)}:", *indent(first)]
         if self.grouped:
+            first = self.first("gone")
+            lines += [f"if {' and '.join(self.empty('gone'))}:", *indent(first)] if first else []
             self.arrays.declare(f"{prefix}_waits", FLAG, self.room)
             self.arrays.declare(f"{prefix}_late", NUMBER, self.room)
-            self.forgetting = " and ".join([*([f"{prefix}_members[gone] == 0"] if counted else []), *empty])
+            self.forgetting = " and ".join(
+                [*([f"{prefix}_members[gone] == 0"] if counted else []), *self.fresh("gone")]
+            )
             lines += [
                 *([f"{prefix}_members[gone] -= 1"] if counted else []),
                 f"if {prefix}_waits[gone] == 0 and {self.forgetting}:",
@@ -213,8 +214,12 @@ class GroupWriter:
         return lines
 
     def empty(self, group: str) -> list[str]:
-        """Return the conditions under which the totals of a group are those of nothing."""
+        """Return the conditions under which nothing is left in the totals of a group."""
         return [aggregate.filled(aggregate.form.empty, group) for _, aggregate in self.found]
+
+    def fresh(self, group: str) -> list[str]:
+        """Return the conditions under which the totals of a group are those of nothing."""
+        return [aggregate.filled(aggregate.form.fresh or aggregate.form.empty, group) for _, aggregate in self.found]
 
     def goes(self, group: str) -> list[str]:
         """Return what else is done with a group that is forgotten."""
