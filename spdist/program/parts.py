@@ -113,6 +113,8 @@ class QueryText:
         The attributes that its window keeps of each event.
     conditions : list of Aggregate
         The aggregators of ``having``.
+    bounding : list of Aggregate
+        The aggregators of the condition that bounds its window, of which there is one for each key of the partition.
     failed : str
         Source of whether the block that was written last has lost its events; empty where it cannot.
     sides : list of QueryText
@@ -133,6 +135,7 @@ class QueryText:
     aggregates: list[Aggregate] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
     conditions: list[Aggregate] = field(default_factory=list)
+    bounding: list[Aggregate] = field(default_factory=list)
     failed: str = ""
     sides: list[QueryText] = field(default_factory=list)
     fronts: list[QueryText] = field(default_factory=list)

@@ -16,7 +16,6 @@ from spdist.program.functions.forms import CLOCKS
 from spdist.program.processors.shape import Processor, is_processor, processor_of
 from spdist.program.windows.shape import (
     Batched,
-    Cron,
     Kept,
     Sessions,
     Sliding,
@@ -144,7 +143,7 @@ class Read:
     def lists(self) -> tuple[str, ...]:
         """What the window holds: the open batch or all of it, and the batch that was released last."""
         if isinstance(self.window, Sliding):
-            return ("head", "left") if isinstance(self.window, Cron) else ("head",)
+            return self.window.lists
         return (*(("head",) if self.waits else ()), *(("left",) if self.window and self.keeps_released else ()))
 
     @property
@@ -161,7 +160,9 @@ class Read:
     def waits(self) -> bool:
         """Whether results for events that come are there later than they."""
         window = self.window
-        return window.delays if isinstance(window, Sliding) else window is not None and not window.passes
+        if isinstance(window, Sliding):
+            return window.delays or window.gathers
+        return window is not None and not window.passes
 
     @property
     def shows_held(self) -> bool:
@@ -211,8 +212,8 @@ class LoopWindow(Read):
         """Whether all events leave that enter, each once, and no others; or none at all."""
         window = self.window
         plain = isinstance(window, Sliding | Batched) and window.unique is None and not isinstance(window, Sessions)
-        slides = isinstance(window, Sliding) and window.delays
-        return self.events == "current" or (self.events == "all" and plain and not slides)
+        odd = isinstance(window, Sliding) and (window.delays or window.bound is not None)
+        return self.events == "current" or (self.events == "all" and plain and not odd)
 
 
 def read(

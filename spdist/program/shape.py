@@ -314,7 +314,8 @@ def finds_whole_batches(shape: Shape) -> None:
     for query in (one for one in shape.queries if isinstance(one, Joined)):
         for side in query.sides:
             window = None if side.named is None else side.named.window
-            if side.named is None or not (isinstance(window, Batched) and (window.length or window.time is not None)):
+            batched = isinstance(window, Batched) and (window.length or window.time is not None)
+            if side.named is None or not (batched or (isinstance(window, Sliding) and window.opens)):
                 continue
             reached, left = set[str](), [side.named.checked.target]
             while left:

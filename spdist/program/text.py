@@ -38,7 +38,7 @@ from spdist.program.queries.limit_text import ticking
 from spdist.program.queries.output_text import OutputWriter
 from spdist.program.queries.query_text import QueryWriter
 from spdist.program.read_shape import LoopWindow
-from spdist.program.shape import Batched, Keyed, Query, Read, Sessions, Shape, streams_of
+from spdist.program.shape import Batched, Keyed, Query, Read, Sessions, Shape, Sliding, streams_of
 from spdist.program.tables.change_text import ChangeText
 from spdist.program.tables.shape import LoopTable
 from spdist.program.timer_text import PROCESSOR, RATE_LIMIT, fired, latest, rank
@@ -461,6 +461,10 @@ def _count(whole: Writer, query: QueryText, block: Block) -> None:
     totals = begun + Most({query.name: 1}) if again else block.most
     if isinstance(read, Read) and read.window is not None and read.window.unique is not None:
         whole.count(f"groups {query.name}_u", block.most)
+    if isinstance(read.window, Sliding) and read.window.bound is not None:
+        # All that is held may leave with one event, and of a batch enter the totals, too.
+        whole.count(f"nodes {query.name}", Most({query.name: 1}) if read.window.gathers else Most())
+        totals = begun + Most({query.name: 1})
     if isinstance(read.window, Sessions):
         for room in (f"groups {query.name}_s", f"ends {query.name}"):
             whole.count(room, block.most)

@@ -10,6 +10,7 @@ from typing import Any
 
 from spdist.extension import stream_function
 from spdist.language.types import Schema, Type
+from tests.program.drawn_bounds import drawn_bound
 from tests.program.drawn_patterns import drawn_pattern
 
 STREAM = "define stream S (sym string, kind string, price double, rate float, volume int, total long, ok bool);"
@@ -193,7 +194,7 @@ def drawn_query(
         items += [f"{random.choice(functions if stream == 'S' else _OBJECTS[:2])} as o{n}" for n in (0, 1)]
     if "delay" in window:  # what only enters would be kept for ever
         items = [one.replace("min(", "minForever(").replace("max(", "maxForever(") for one in items]
-    if "window.batch" in window:  # a value may leave that is not there
+    if "window.batch" in window or "expression" in window:  # a value may leave that is not there
         items = [one.replace("distinctCount(", "count(") for one in items]
     group = random.choice(("", "sym", "sym, kind", "kind, volume", "ok, total", "price", "rate, ok"))
     having = f" having {random.choice(shown).split(' as ')[-1]} is null" if random.random() < 0.2 else ""
@@ -237,6 +238,7 @@ def _window(random: Random) -> str:
             f"#window.delay({random.choice((1, 50, 900))})",
             f"#window.timeBatch({random.choice((1, 40, 800))}{random.choice(('', ', 7'))}{passes})",
             f"#window.batch({random.choice(('', '1', '2', '3'))})",
+            f"#window.{drawn_bound(random)}",
         )
     )
 
@@ -246,7 +248,7 @@ def _behind(random: Random, window: str, output: str, items: Sequence[str] = (),
     named = (*_AGGREGATORS, "count", "distinctCount", "and", "or")
     shows, totals = "snapshot" in output, any(f"{name}(" in item for item in items for name in named)
     passes, expires = "true" in window or "batch(" in window, shows or "events " in output
-    begins_anew = (totals or shows) and (passes or (expires and bool(group) and totals))
+    begins_anew = "expression" not in window and (totals or shows) and (passes or (expires and bool(group) and totals))
     if not window or random.random() < 0.6 or ("atch" in window and begins_anew):
         return ""
     return "".join(f"[{drawn_condition(random)}]" for _ in range(random.choice((1, 1, 2))))

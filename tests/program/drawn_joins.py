@@ -6,6 +6,7 @@ from random import Random
 from re import findall
 
 from tests.program.drawn_apps import STREAM, drawn_condition, drawn_query, objects_too
+from tests.program.drawn_bounds import drawn_bound
 
 __all__ = ["drawn_join_app"]
 
@@ -78,6 +79,7 @@ def _window(random: Random, stream: str) -> str:
             f"#window.lengthBatch({random.randint(1, 4)}, true)",
             f"#window.timeBatch({random.choice(('1', '50', '900', '70, 13'))}, true)",
             f"#window.batch({random.choice(('', '', '1', '2'))})",
+            f"#window.{drawn_bound(random)}",
         )
     )
 
@@ -118,7 +120,7 @@ def _join(random: Random, streams: tuple[str, str], target: str, shaped: str = "
     behind = random.choice(("", "", "", "", "", limit, limit, limit if "expired" in events else shown))
     slides = bool(left and right) and "atch" not in left + right
     alone = not events and "snapshot" not in behind and all("atch" in one or not one for one in (left, right))
-    even = (slides and "outer" not in kind and not one_way) or alone
+    even = "expression" not in left + right and ((slides and "outer" not in kind and not one_way) or alone)
     selected = _SHAPED if target == shaped else _selected(random, even)
     behind = _arranged(random, selected) + behind
     return (

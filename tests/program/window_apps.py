@@ -6,6 +6,7 @@ from random import Random
 
 from spdist.operators.base import Arrival
 from tests.program.drawn_apps import STREAM, drawn_condition, objects_too
+from tests.program.drawn_bounds import drawn_bound
 
 __all__ = [
     "ADAPTED",
@@ -42,6 +43,8 @@ def drawn_window_app(random: Random) -> str:
     windows = {}
     for name in ("W", "V")[: random.choice((1, 1, 2))]:
         windows[name] = random.choice(_SLIDING if random.random() < 0.6 else _BATCHES)
+        if random.random() < 0.2:
+            windows[name] = drawn_bound(random)
         output = random.choice(("", "", " output all events", " output current events", " output expired events"))
         windows[name] += output
         made.append(f"define window {name} {_ATTRIBUTES} {windows[name]};")
@@ -92,7 +95,7 @@ def _moves(random: Random) -> str:
 def _reader(random: Random, window: str, made: str, target: str) -> str:
     """Return a query over what a window releases."""
     totals = ["count()", "sum(volume)", "avg(price)", "stdDev(rate)", "maxForever(total)", "sum(total) + 1L"]
-    uneven = "unique", "session", "delay", "frequent", "lossyFrequent", "cron"
+    uneven = "unique", "session", "delay", "frequent", "lossyFrequent", "cron", "expression"
     if not made.startswith(uneven) and "expired" not in made:
         totals += ["min(price)", "max(volume)", "distinctCount(kind)", "min(total)"]
     filter = "".join(f"[{drawn_condition(random)}]" for _ in range(random.choice((0, 0, 0, 1))))
@@ -124,7 +127,7 @@ def _join(random: Random, window: str, number: int, made: str) -> str:
     one_way = random.choice(("", "", "", " unidirectional"))
     source = random.choice(("S", "S", "M[volume > 0]"))
     sides = [f"{window} as w", f"{source}{own} as s"]
-    if random.random() < 0.2 and not made.startswith(("lengthBatch", "batch(2)")):
+    if random.random() < 0.2 and not made.startswith(("lengthBatch", "batch(2)", "expressionBatch")):
         sides, one_way = [f"{window} as w", f"{window} as s"], ""
     random.shuffle(sides)
     sides[0] += one_way

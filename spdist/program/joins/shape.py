@@ -72,6 +72,11 @@ class Side:
         return self.table is None and (self.named is None or self.triggers)
 
     @property
+    def releases(self) -> bool:
+        """Whether its window lets events out in batches, each a chunk."""
+        return isinstance(self.window, Batched) or (isinstance(self.window, Sliding) and self.window.gathers)
+
+    @property
     def passes(self) -> bool:
         """Whether each of its events leaves as soon as it has come, and all totals begin anew then."""
         return self.table is None and self.named is None and self.window is None
@@ -130,12 +135,14 @@ class Joined:
         window, shown = side.window, self.puts_out_expired
         if side.named is not None:
             window, shown = side.named.window, side.named.puts_out_expired
+        if isinstance(window, Sliding):
+            return window.opens or not window.gathers
         return window is not None and (shown or not (isinstance(window, Batched) and window.chunked))
 
     @property
     def waits(self) -> bool:
         """Whether pairs are there later than the event that comes: those of a batch are."""
-        return any(isinstance(side.window, Batched) for side in self.sides)
+        return any(side.releases for side in self.sides)
 
     @property
     def is_of_one(self) -> bool:
@@ -195,6 +202,8 @@ class Joined:
         windows = (side.window for side in self.sides if side.triggers and not side.outer)
         if sum(isinstance(window, Sliding) and window.is_left for window in windows) < len(self.sides):
             return False
+        if any(isinstance(side.window, Sliding) and side.window.bound is not None for side in self.sides):
+            return False  # one may leave before it comes
         tests = (part for side in self.sides for part in (*side.search.values, *side.search.rest))
         calls = (node.id for one in tests for node in one.walk() if isinstance(node, ast.FunctionCall))
         return not {*CLOCKS, "eventTimestamp"}.intersection(calls)
@@ -247,7 +256,7 @@ def _side(
     one_way = given.left.unidirectional or given.right.unidirectional
     other = (given.right, given.left)[position]
     looked_into = other.unidirectional or not one_way
-    window = _window(side, source.schema, checked.scope) if named is None else None
+    window = _window(side, source.schema, Scope((source,))) if named is None else None
     held = window if named is None else named.window
     looks = Search()
     if looked_into and is_queue(held):

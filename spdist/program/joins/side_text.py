@@ -14,7 +14,7 @@ from spdist.program.key_text import finds, seeks
 from spdist.program.parts import QueryText, Whole, indent, prefix_of
 from spdist.program.read_shape import LoopWindow
 from spdist.program.search import Search
-from spdist.program.shape import Batched, Read
+from spdist.program.shape import Batched, Read, Sliding
 from spdist.program.windows.shape import events_of
 
 __all__ = ["NamedText", "SideRows", "SideText", "named_text", "sides_of"]
@@ -67,7 +67,9 @@ class SideText(QueryText):
     def notes_looks(self) -> bool:
         """Whether it shows which events of a batch somebody has looked at."""
         window = self.own.window
-        return window is not None and self.batches and self.shows_expired and window.time is None
+        if isinstance(window, Sliding):
+            return window.opens
+        return window is not None and self.shows_expired and window.time is None
 
     @property
     def operator(self) -> int:
@@ -147,14 +149,14 @@ class SideRows:
             return list(places)
         read = {place for place in places if (f"{self._text.name}_w", place) in self._whole.needed}
         window = self._text.own.window
-        return sorted({*read, *self._keys, *(() if window is None else window.known)})
+        return sorted({*read, *self._keys, *(() if window is None else window.compared)})
 
     def looks(self) -> list[str]:
         """Return what notes that all of a batch was looked at, where something shows that."""
         if not self._text.notes_looks:
             return []
         looked = self._whole.arrays.declare(f"{self._text.name}_looked", NUMBER, self._text.instances)
-        return [f"{looked}[{self._key}] = {self._text.name}_left_size[{self._key}]"]
+        return [f"{looked}[{self._key}] = {self._text.name}_{self._list}_size[{self._key}]"]
 
     @property
     def _keys(self) -> tuple[int, ...]:

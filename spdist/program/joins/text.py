@@ -44,7 +44,7 @@ class JoinWriter(QueryWriter):
         super().__init__(whole, query, block, key)
         assert isinstance(query.read, Joined)
         self._join = query.read
-        query.sides = sides_of(query)
+        query.sides = query.sides or sides_of(query)
         self._groups.begin = whole.name()
         #: The windows that events leave one by one; and what is found on the sides that have a window.
         self._kept: list[SideWriter | None] = []
@@ -53,7 +53,7 @@ class JoinWriter(QueryWriter):
             assert isinstance(text, SideText)
             window = text.own.window
             kept: SideWriter | None = None
-            if isinstance(window, Sliding):
+            if isinstance(window, Sliding) and not window.gathers:
                 kept = sliding_side(sliding_writer(window))(whole, text, window, key or "0")
             self._kept.append(kept)
             rows: SideRows | TableSide | None = None
@@ -82,7 +82,7 @@ class JoinWriter(QueryWriter):
             def loop(body: list[str], place: str = "") -> list[str]:
                 return self._loop([*filtered, *body], place)
 
-            if isinstance(side.window, Batched):  # each batch that is released is a chunk
+            if side.releases:  # each batch that is released is a chunk
                 return self._collects(side, results, loop)
             return results.hands_over(loop(self._comes(side, results)))
         # An event passes the left side, then the right one; readers get what both have given when all events have.
@@ -91,8 +91,8 @@ class JoinWriter(QueryWriter):
         for side in sides:
             passes += [f"{number} += 1", "for _ in range(1):"]
             once = partial(add, self._filtered(side))
-            batched = isinstance(side.window, Batched)
-            own = self._collects(side, results, once, apart=False) if batched else once(self._comes(side, results))
+            released = side.releases
+            own = self._collects(side, results, once, apart=False) if released else once(self._comes(side, results))
             passes += indent(own)
         return results.hands_over([f"{number} = 0", *self._loop(passes)])
 
@@ -200,6 +200,7 @@ class JoinWriter(QueryWriter):
             return [*lines, *self._passes(side, results)] or ["pass"]
         if kept is not None:
             lines += kept.enters(self._attribute, self._timestamp, self._leaves(side, kept, results))
+            lines += kept.changes()
         current, expired = results.selects
         if current:
             source = self._entering.source

@@ -23,7 +23,7 @@ from spdist.program.queries.filter_text import tested
 from spdist.program.shape import Batched, Query, Read, Sliding
 from spdist.program.windows.shape import Frequent
 
-__all__ = ["GroupWriter"]
+__all__ = ["GroupWriter", "declared", "updated"]
 
 #: So many groups without events are there at most when a chunk is over.
 MOST_WAITING = 1024
@@ -130,7 +130,7 @@ class GroupWriter:
         """Return what adds the event to the totals."""
         lines: list[str] = []
         for call, aggregate in self.found:
-            lines += self._updated(event_writer(), call, aggregate, self.number, enters=True)
+            lines += updated(event_writer(), call, aggregate, self.number, enters=True)
         return lines
 
     def slot(self, count: str, event: Event) -> list[str]:
@@ -202,7 +202,7 @@ class GroupWriter:
         """Return what takes an event off the totals of its group, which is ``gone`` then."""
         lines = [f"gone = {group}"] if self.aggregated else []
         for call, aggregate in self.found:
-            lines += self._updated(self._writer(read, timestamp), call, aggregate, "gone", enters=False)
+            lines += updated(self._writer(read, timestamp), call, aggregate, "gone", enters=False)
         return lines
 
     def first(self, group: str) -> list[str]:
@@ -303,32 +303,33 @@ class GroupWriter:
         """Return what brings the aggregators of ``having`` up to date; `writer` makes writers of their arguments."""
         lines: list[str] = []
         for call, aggregate in self.conditions:
-            lines += self._updated(writer(), call, aggregate, self.key, enters=not leaves)
+            lines += updated(writer(), call, aggregate, self.key, enters=not leaves)
         return lines
 
     def _added(self, form: TypedForm, name: str, room: str, types: tuple[Type, ...]) -> Aggregate:
         argument = types[0] if types else None
-        return _declared(self.arrays, self.query, form, f"{self.prefix}{name}", room, argument)
+        return declared(self.arrays, self.query, form, f"{self.prefix}{name}", room, argument)
 
     def _type_of(self, expression: ast.Expression, scope: Scope | None = None) -> Type:
         return type_of(expression, scope or self.query.read.checked.scope, catalog(False))
 
-    def _updated(
-        self, writer: TypedWriter, call: ast.FunctionCall, aggregate: Aggregate, group: str, *, enters: bool
-    ) -> list[str]:
-        """Return what lets the value of an event enter an aggregator, or leave it."""
-        form = aggregate.form
-        value = writer.write(call.args[0]) if call.args and (form.skips_null or form.pairs) else None
-        text, null = ("0", "") if value is None else (value.text, value.null)
-        statements = form.add if enters else form.remove
-        if form.pairs and null:
-            text = f"(0 if {null} else {text})"
-        lines = [aggregate.filled(line, group, text, null or "False") for line in statements]
-        if form.skips_null and null:
-            lines = [f"if not ({null}):", *indent(lines)]
-            if form.on_null:
-                lines += ["else:", *indent([aggregate.filled(line, group) for line in form.on_null])]
-        return [*writer.lines, *lines]
+
+def updated(
+    writer: TypedWriter, call: ast.FunctionCall, aggregate: Aggregate, group: str, *, enters: bool
+) -> list[str]:
+    """Return what lets the value of an event enter an aggregator, or leave it; `writer` writes its argument."""
+    form = aggregate.form
+    value = writer.write(call.args[0]) if call.args and (form.skips_null or form.pairs) else None
+    text, null = ("0", "") if value is None else (value.text, value.null)
+    statements = form.add if enters else form.remove
+    if form.pairs and null:
+        text = f"(0 if {null} else {text})"
+    lines = [aggregate.filled(line, group, text, null or "False") for line in statements]
+    if form.skips_null and null:
+        lines = [f"if not ({null}):", *indent(lines)]
+        if form.on_null:
+            lines += ["else:", *indent([aggregate.filled(line, group) for line in form.on_null])]
+    return [*writer.lines, *lines]
 
 
 def _form(query: QueryText, call: ast.FunctionCall, types: tuple[Type, ...], leaving: bool) -> TypedForm:
@@ -365,6 +366,9 @@ def _suits(form: TypedForm, call: ast.FunctionCall, query: QueryText) -> None:
     if form.pairs and isinstance(window, Frequent) and window.counts:
         # Operators fail on a value that has never been there.
         raise NotTyped(f"the aggregator {call.id}() of what may leave without having come", call.span)
+    if form.pairs and isinstance(window, Sliding) and window.bound is not None:
+        # An event may leave before it comes, and operators fail on a value that is not there.
+        raise NotTyped(f"the aggregator {call.id}() of what a condition lets leave", call.span)
     if form.pairs and isinstance(window, Batched) and window.is_cut and read.puts_out_expired:
         # A piece's totals are gone when its events leave, and operators fail on a value that is not there.
         raise NotTyped(f"the aggregator {call.id}() of what leaves a chunk that is cut", call.span)
@@ -373,7 +377,7 @@ def _suits(form: TypedForm, call: ast.FunctionCall, query: QueryText) -> None:
         raise NotTyped(f"the aggregator {call.id}() of what does not come and leave once each", call.span)
 
 
-def _declared(
+def declared(
     arrays: Arrays, query: QueryText, form: TypedForm, prefix: str, room: str, argument: Type | None
 ) -> Aggregate:
     """Return an aggregator, and declare its arrays; `room` is that of its slots."""

@@ -20,7 +20,6 @@ from spdist.program.queries.limit_text import limit_of
 from spdist.program.read_shape import LoopWindow
 from spdist.program.shape import Read, Sliding
 from spdist.program.tables.member_text import contained
-from spdist.program.windows.shape import Frequent
 
 __all__ = ["ResultWriter"]
 
@@ -221,8 +220,7 @@ class ResultWriter:
         """How many results there may be: each event that comes, or was there before, enters and leaves once."""
         read, most = self._read, self._block.most
         alone = isinstance(read, Read) and read.window is None
-        several = isinstance(read.window, Frequent)
-        one_by_one = alone or (isinstance(read.window, Sliding) and not (read.window.span or several))
+        one_by_one = alone or (isinstance(read.window, Sliding) and read.window.one_by_one)
         if read.waits or (read.puts_out_expired and not one_by_one):
             most = most + Most({self._query.name: 1})
         # Signs that totals begin anew are as many as events at most; what a named window releases does one of both.

@@ -84,7 +84,8 @@ def _pools(program: Program, owner: str) -> tuple[str, ...]:
     """Return the free lists of the pools whose nodes have one room."""
     for query in program.parts:
         if query.name == owner:
-            return f"{owner}_free", *(f"{a.prefix}_free" for a in query.aggregates if a.form.candidates)
+            pools = (*query.aggregates, *query.bounding)
+            return f"{owner}_free", *(f"{a.prefix}_free" for a in pools if a.form.candidates)
     return (f"{owner}_free",)
 
 

@@ -23,6 +23,7 @@ from spdist.operators.windows.sort import PLACES
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.shape import Batched, Read, Sessions, Sliding
+from spdist.program.states.bound import load_bounds, stored_bounds
 from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
 from spdist.program.states.session import load_sessions, session_lists, session_slots, stored_sessions
 from spdist.program.states.unique import UniqueState, load_unique, read_unique, stored_unique, written_unique
@@ -109,6 +110,9 @@ def stored_windows(running: Running, query: QueryText, count: int) -> list[Any]:
         return [[own, rest.due] for own, rest in zip(sessions, rests, strict=True)]
     lists = {name: _stored_list(running, query, name, count) for name in query.read.lists}
     rests = _stored_rests(running, query, count)
+    if isinstance(window, Sliding) and window.bound is not None:
+        for rest, condition in zip(rests, stored_bounds(running, query, count), strict=True):
+            rest.condition = condition
     by_key = [{name: held[number] for name, held in lists.items()} for number in range(count)]
     return [_state(query.read, own, rest) for own, rest in zip(by_key, rests, strict=True)]
 
@@ -143,6 +147,9 @@ def _lists(read: Read, state: Any) -> _Lists:
         return {"head": state}
     if isinstance(read.window, Cron):
         return {"head": state[0], "left": state[1]}
+    if isinstance(read.window, Sliding) and read.window.bound is not None:
+        batch = state[1] if read.window.bound.passes else state[0]
+        return {"head": batch, "left": state[1]}
     if isinstance(read.window, Sliding):
         return {"head": state[0] if read.window.span and read.window.time is None else state}
     if read.window is not None and read.window.chunked:
@@ -170,7 +177,9 @@ class _Rest:
         Of periods of an attribute: from when they are counted, the end of the open one, the newest time, when the
         timeout is over, and whether it has released the open one.
     looked : int
-        How many events of the batch that was released last somebody has looked at.
+        How many events of the batch that was released last, or of the open one, somebody has looked at.
+    condition : list
+        The text of the condition that bounds it, and its totals; null, where it has seen nothing.
     """
 
     came: int = 0
@@ -180,6 +189,7 @@ class _Rest:
     latest: int = _NEVER
     due: list[int] = field(default_factory=list)
     looked: int = 0
+    condition: list[Any] = field(default_factory=lambda: [None, []])
 
 
 def _state(read: Read, lists: _Lists, rest: _Rest) -> Any:
@@ -191,8 +201,12 @@ def _state(read: Read, lists: _Lists, rest: _Rest) -> Any:
         return [{}, []]
     if isinstance(window, Cron):
         return [list(lists["head"]), list(lists["left"]), rest.due]
+    if isinstance(window, Sliding) and window.gathers:
+        return [list(lists.get("head", ())), list(lists["left"]), [], rest.looked, rest.condition]
     if isinstance(window, Sliding):
         held = deque(lists["head"])
+        if window.bound is not None:
+            return [held, rest.condition]
         if window.orders:
             return list(held)
         if not window.span or window.time is not None:
@@ -232,8 +246,12 @@ def _load_rest(running: Running, query: QueryText, states: Sequence[tuple[int, A
     """Take over the counts and times of windows."""
     window, prefix, timed = query.read.window, query.name, query.read.timed
     arrays = running.arrays
+    if isinstance(window, Sliding) and window.bound is not None:
+        load_bounds(running, query, states)
     for number, state in states:
-        if window is not None and f"{prefix}_looked" in arrays:
+        if isinstance(window, Sliding) and f"{prefix}_looked" in arrays:
+            arrays[f"{prefix}_looked"][number] = state[3]
+        elif window is not None and f"{prefix}_looked" in arrays:
             arrays[f"{prefix}_looked"][number] = state[3 if window.span else -1]
         if isinstance(window, Batched) and window.time is not None and state[3][1] is not None:
             for name, value in zip(_TIMES if timed else _TIMES[:3], state[3], strict=False):

@@ -156,9 +156,13 @@ class BatchWriter:
 
     def _kept(self, place: int) -> Value:
         """Return the value of an attribute of the event of node ``d``."""
+        return self._kept_at(place, "d")
+
+    def _kept_at(self, place: int, node: str) -> Value:
+        """Return the value of an attribute of the event of a node."""
         type = self._query.type_at(place)
         values, nulls = self._whole.attribute(f"{self._prefix}_w", place, type, self._nodes)
-        return Value(f"{values}[d]", f"{nulls}[d] != 0", type)
+        return Value(f"{values}[{node}]", f"{nulls}[{node}] != 0", type)
 
     # What a batch does.
 

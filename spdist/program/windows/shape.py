@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import ceil
 
-from spdist.errors import Span
+from spdist.errors import SiddhiAppError, Span
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.expressions import type_of
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Schema, Type
+from spdist.operators.windows.condition import parsed_condition
 from spdist.program.expressions import NotTyped
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "Sessions",
     "Sliding",
     "Unique",
+    "WindowBound",
     "events_of",
     "filters_of",
     "is_listed",
@@ -75,6 +78,45 @@ class Unique:
     as_text: bool = True
 
 
+@dataclass(frozen=True)
+class WindowBound:
+    """The condition over what a window holds that bounds it.
+
+    Parameters
+    ----------
+    text : str
+        The condition, as the app has it.
+    condition : Expression
+        The condition.
+    scope : Scope
+        What its names mean: the event that enters or leaves, the first and the last one held; these have their
+        timestamp behind the attributes.
+    span : Span, optional
+        Where the window stands.
+    gathers : bool
+        Whether events leave together, as a batch that ends where the condition does not hold; else the oldest ones do.
+    includes : Expression, optional
+        Whether the event that ends a batch belongs to it.
+    passes : bool
+        Whether an event is put out when it comes, and the batch only leaves together.
+    """
+
+    text: str
+    condition: ast.Expression
+    scope: Scope = field(compare=False)
+    span: Span | None = None
+    gathers: bool = False
+    includes: ast.Expression | None = None
+    passes: bool = False
+
+    @cached_property
+    def compared(self) -> frozenset[int]:
+        """The attributes of events held that it looks at."""
+        named = (self.scope.resolve(node) for node in self.condition.walk() if isinstance(node, ast.Variable))
+        held, width = (1,) if self.gathers else (0, 1), len(self.scope.sources[0].schema)
+        return frozenset(one.attribute for one in named if one.source in held and one.attribute < width)
+
+
 @dataclass(frozen=True, slots=True)
 class Sliding:
     """A window that events leave one by one: after `length` others, or `span` ms; or come out of it then: `delays`.
@@ -83,6 +125,7 @@ class Sliding:
     `time` is an attribute, time is what that says of the events that come; with `unique` it has one event of each key.
     Where the length is `NONE` an event leaves as soon as it has come, and where it `resets`, all totals begin anew
     then; with a span, too, nothing ever leaves.
+    With a `bound` it holds as many of the latest events as that allows, or batches of them.
     """
 
     length: int = 0
@@ -92,6 +135,7 @@ class Sliding:
     time: int | None = None
     unique: Unique | None = None
     resets: bool = False
+    bound: WindowBound | None = None
 
     @property
     def known(self) -> set[int]:
@@ -117,6 +161,31 @@ class Sliding:
     def is_left(self) -> bool:
         """Whether events leave it that have come."""
         return not (self.delays or (self.is_empty and self.span))
+
+    @property
+    def compared(self) -> set[int]:
+        """The attributes of events held that say which of them leave."""
+        return {*self.known, *(() if self.bound is None else self.bound.compared)}
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether an event that comes lets one leave at most, and time lets none."""
+        return not self.span and self.bound is None
+
+    @property
+    def gathers(self) -> bool:
+        """Whether events leave together, as a batch that its condition ends, and are taken off the totals then."""
+        return self.bound is not None and self.bound.gathers
+
+    @property
+    def opens(self) -> bool:
+        """Whether it shows an open batch to who looks into it, and notes that."""
+        return self.bound is not None and self.bound.gathers and not self.bound.passes
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """What it holds: all of it, or the open batch and the one released last; one that passes is both."""
+        return ("head",) if not self.gathers else ("head", "left") if self.opens else ("left",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +220,11 @@ class Cron(Sliding):
         return True
 
     @property
+    def lists(self) -> tuple[str, ...]:
+        """What it holds: what waits, and what it has released last."""
+        return ("head", "left")
+
+    @property
     def is_left(self) -> bool:
         """Whether events leave it that have come."""
         return True
@@ -173,6 +247,11 @@ class Frequent(Sliding):
     counts: bool = False
     share: float = 0.0
     width: int = 0
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether an event that comes lets one leave at most, and time lets none."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +303,11 @@ class Batched:
         return {place for place in (self.time, self.started) if place is not None}
 
     @property
+    def compared(self) -> set[int]:
+        """The attributes of events held that say which of them leave."""
+        return self.known
+
+    @property
     def is_cut(self) -> bool:
         """Whether each chunk that comes is cut into pieces."""
         return self.chunked and bool(self.length)
@@ -260,7 +344,8 @@ def is_listed(window: Kept | None) -> bool:
 
 def is_queue(window: Kept | None) -> bool:
     """Tell whether events leave the list of a window in the order in which they came."""
-    return is_listed(window) and not (isinstance(window, Sliding) and (window.orders or window.delays))
+    slides = window if isinstance(window, Sliding) else Sliding()
+    return is_listed(window) and not (slides.orders or slides.delays or slides.gathers)
 
 
 def shows_snapshots(checked: CheckedQuery) -> bool:
@@ -297,6 +382,8 @@ def window_of(
         return Cron(expression=str(window.args[0].value))
     if window.id in ("frequent", "lossyFrequent"):
         return _frequent(window, schema, scope, selected)
+    if window.id in ("expression", "expressionBatch"):
+        return Sliding(bound=_bound(window, scope))
     constants = tuple(map(_constant, window.args))
     time = schema.index(window.args[0].name) if window.args and isinstance(window.args[0], ast.Variable) else None
     found: Kept | None = None
@@ -437,6 +524,26 @@ def _sessions(window: ast.FunctionCall, schema: Schema) -> Sessions:
     if not isinstance(span, int) or span < 1 or (more[1:] and _constant(more[1]) != 0):
         raise NotTyped("the window session with a latency", window.span)
     return Sessions(span=span, key=schema.index(more[0].name) if more and isinstance(more[0], ast.Variable) else None)
+
+
+def _bound(window: ast.FunctionCall, scope: Scope) -> WindowBound:
+    """Return the condition of a window ``expression`` or ``expressionBatch``."""
+    text, *options = window.args
+    if not isinstance(text, ast.Literal):
+        raise NotTyped(f"the window {window.id} by a text that events bring", window.span)
+    try:
+        condition, own = parsed_condition(str(text.value), scope.sources[0], catalog(False))
+    except SiddhiAppError:  # it calls a function that the app defines
+        raise NotTyped(f"the window {window.id} by what is no condition here", window.span) from None
+    return WindowBound(
+        str(text.value),
+        condition,
+        own,
+        window.span,
+        gathers=window.id == "expressionBatch",
+        includes=options[0] if options else None,
+        passes=len(options) > 1 and _constant(options[1]) is True,
+    )
 
 
 def _constant(value: ast.Expression) -> object:

@@ -40,7 +40,7 @@ class WindowWriter:
         self._prefix = query.name
         self._nodes = f"nodes {query.name}"
         self._timer = TimerWriter(whole.arrays, query, key, query.operator) if query.read.timed else None
-        query.kept = query.kept_with({*self._wanted(), *window.known, *query.tested}, whole.needed)
+        query.kept = query.kept_with({*self._wanted(), *window.compared, *query.tested}, whole.needed)
 
     def _wanted(self) -> list[int]:
         """Return the attributes that are read of an event behind its entering."""
@@ -65,9 +65,12 @@ class WindowWriter:
         leaving : list of str
             What is done for an event that leaves, once it is off the totals.
         """
+        return [*self.leaves(leaving, enters=True), *self._comes_last(read, timestamp)]
+
+    def _comes_last(self, read: Callable[[int], Value], timestamp: str) -> list[str]:
+        """Return what puts the new event at the end of the list, as ``d``."""
         prefix, key = self._prefix, self._key
         return [
-            *self.leaves(leaving, enters=True),
             *self._holds(read, timestamp),
             f"{prefix}_next[d] = -1",
             f"if {prefix}_head_end[{key}] < 0:",
@@ -152,15 +155,17 @@ class WindowWriter:
         return [line for test in tests for line in self._leaves(test, leaving)]
 
     def _leaves(self, test: str, leaving: list[str]) -> list[str]:
+        return [test, *indent([*self._oldest(), *self._left(leaving)])]
+
+    def _oldest(self) -> list[str]:
+        """Return what takes the oldest event off the list, as ``d``."""
         prefix, key = self._prefix, self._key
         return [
-            test,
-            f"    d = {prefix}_head[{key}]",
-            f"    {prefix}_head[{key}] = {prefix}_next[d]",
-            f"    if {prefix}_head[{key}] < 0:",
-            f"        {prefix}_head_end[{key}] = -1",
-            f"    {prefix}_head_size[{key}] -= 1",
-            *indent(self._left(leaving)),
+            f"d = {prefix}_head[{key}]",
+            f"{prefix}_head[{key}] = {prefix}_next[d]",
+            f"if {prefix}_head[{key}] < 0:",
+            f"    {prefix}_head_end[{key}] = -1",
+            f"{prefix}_head_size[{key}] -= 1",
         ]
 
     def _left(self, leaving: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
+from spdist.program.windows.bound_text import BoundBatchWriter, BoundWriter
 from spdist.program.windows.cron_text import CronWriter
 from spdist.program.windows.delay_text import DelayWriter
 from spdist.program.windows.external_text import ExternalBatchWriter, ExternalWriter
@@ -33,6 +34,8 @@ def sliding_writer(window: Sliding) -> type[WindowWriter]:
         return UniqueTimeWriter if window.span else UniqueLengthWriter if window.length else UniqueWriter
     if window.is_empty:
         return PassingWriter
+    if window.bound is not None:
+        return BoundWriter
     if window.time is not None:
         return ExternalWriter
     if isinstance(window, Sessions):
@@ -47,6 +50,8 @@ def batch_writer(window: Kept) -> type[BatchWriter]:
     if window.unique is not None:
         timed = UniqueExternalWriter if window.time is not None else UniquePeriodWriter
         return timed if window.span else UniqueBatchWriter
+    if isinstance(window, Sliding) and window.gathers:
+        return BoundBatchWriter
     if isinstance(window, Batched) and window.chunked:
         return ChunkWriter
     if not window.span:
