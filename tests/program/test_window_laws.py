@@ -206,6 +206,26 @@ def test_a_timeout_that_releases_nothing_lets_its_window_sleep() -> None:
     assert len(apps[0].chunks) > 6
 
 
+@pytest.mark.parametrize("window", ["timeBatch(10)", "externalTimeBatch(total, 10, 0, 10)"])
+def test_a_window_that_sleeps_knows_that_timers_of_now_have_fired(window: str) -> None:
+    app = f"{STREAM} from S#window.{window} select sym insert into Out;"
+    apps = Watched(checked_app(app)), Watched(checked_app(app), interpreted)
+    for one in apps:
+        one.app.start(START_MS)
+        one.begin()
+        one.chunk([(START_MS, ("a", None, None, None, None, 5, None))], START_MS)
+        for time in (START_MS + 100, START_MS + 200):
+            one.app.advance(time - 50)
+            one.app.advance(time)
+            one.app.approach(time)
+            one.app.deliver("S", [(time, ("b", None, None, None, None, 5, None))])
+            one.app.advance(time + 5)
+            one.chunks.append(("when", [(time, ())]))
+        one.app.advance(START_MS + 300)
+    assert repr(apps[0].chunks) == repr(apps[1].chunks)
+    assert len(apps[0].chunks) == 5
+
+
 def test_periods_are_counted_from_what_another_attribute_says() -> None:
     app = """define stream S (at long, begin long);
     from S#window.externalTimeBatch(at, 100, begin) select at, begin insert into Out;"""
