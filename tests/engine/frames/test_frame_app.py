@@ -56,10 +56,10 @@ def test_results_go_on_before_they_become_many(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     "text",
     [
-        "from S[v > 1L] select k, v insert into Out; from S#window.frequent(2, k) select k, v insert into Out;",
+        "from S[v > 1L] select k, v insert into Out; from S#window.time(0) select k, v insert into Out;",
         "from S select k, list:create(v, k) as o insert into Out;",
         "from S[v > 1L] select k, list:create(v) as o insert into Out; "
-        "from S#window.frequent(2, k) select k, list:create(k) as o insert into Out;",
+        "from S#window.time(0) select k, list:create(k) as o insert into Out;",
     ],
 )
 def test_rows_come_out_of_a_program_as_of_operators(text: str) -> None:
