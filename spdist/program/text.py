@@ -13,6 +13,7 @@ from functools import partial
 
 from spdist.language import ast
 from spdist.language.types import Type
+from spdist.operators.selection.aggregates import aggregates_in
 from spdist.program.aggregations.bucket_text import AddWriter
 from spdist.program.arrays import Arrays
 from spdist.program.call_text import CallWriter, counts_lost, declares_shared, failing_site, fired_in_turn
@@ -458,13 +459,13 @@ def _count(whole: Writer, query: QueryText, block: Block) -> None:
     # So have the groups of what leaves a chunk that was cut into pieces, which may be gone, or what comes seldom.
     again = read.waits or isinstance(read, Matched) or isinstance(read.window, Frequent)
     again = again or (isinstance(read.window, Batched) and read.window.is_cut)
+    again = again or _regroups(read)
     totals = begun + Most({query.name: 1}) if again else block.most
     if isinstance(read, Read) and read.window is not None and read.window.unique is not None:
         whole.count(f"groups {query.name}_u", block.most)
-    if isinstance(read.window, Sliding) and read.window.bound is not None:
-        # All that is held may leave with one event, and of a batch enter the totals, too.
-        whole.count(f"nodes {query.name}", Most({query.name: 1}) if read.window.gathers else Most())
-        totals = begun + Most({query.name: 1})
+    if isinstance(read.window, Sliding) and read.window.gathers:
+        # A batch enters the totals with one event, where values may have stayed that left before they came.
+        whole.count(f"nodes {query.name}", Most({query.name: 1}))
     if isinstance(read.window, Sessions):
         for room in (f"groups {query.name}_s", f"ends {query.name}"):
             whole.count(room, block.most)
@@ -477,6 +478,14 @@ def _count(whole: Writer, query: QueryText, block: Block) -> None:
     # Groups without totals: an event may have one when it comes, and again when it leaves.
     whole.count(f"groups {query.name}", totals if query.read.events != "all" else totals + totals)
     whole.count(f"pairs {query.name}", totals)
+
+
+def _regroups(read: Query) -> bool:
+    """Tell whether events that leave together get a group each then, as there are no totals to keep it for."""
+    if not isinstance(read, Read) or read.window is None or not read.puts_out_expired:
+        return False
+    one_by_one = isinstance(read.window, Sliding) and read.window.one_by_one
+    return not one_by_one and not any(aggregates_in(item.expression) for item in read.checked.query.select.items)
 
 
 def _query_writer(whole: Whole, query: QueryText, block: Block, key: str) -> QueryWriter:

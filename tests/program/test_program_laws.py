@@ -331,6 +331,21 @@ def test_groups_without_totals_are_forgotten_with_their_chunk() -> None:
     assert running.arrays["q0_k_meta"][2] == 0
 
 
+@pytest.mark.parametrize("window", ["time(1 sec)", "session(1 sec)", "lengthBatch(99, true)"])
+def test_room_is_made_for_the_groups_of_events_that_leave_together(window: str) -> None:
+    text = f"{STREAM} from S#window.{window} select sym, volume group by sym insert expired events into Out;"
+    apps = Watched(checked_app(text)), Watched(checked_app(text), interpreted)
+    for one in apps:
+        one.app.start(START_MS)
+        one.begin()
+        for number in range(100):
+            one.run([(START_MS, (f"{number}", None, None, None, number, 100 * (number // 99), None))])
+        one.app.advance(START_MS + 2000)
+    assert apps[0].chunks == apps[1].chunks
+    assert len(apps[1].chunks) == 1
+    assert len(apps[1].chunks[0][1]) >= 99
+
+
 def test_only_groups_of_events_that_meet_a_filter_behind_the_window_are_taken_over() -> None:
     text = f"{STREAM} from S#window.length(3)[volume > 0] select sym, count() as n group by sym insert into Out;"
     plain, programmed = Watched(checked_app(text)), Watched(checked_app(text), interpreted)
