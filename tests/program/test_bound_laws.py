@@ -152,6 +152,8 @@ def test_it_is_told_which_windows_have_no_typed_form() -> None:
     assert "asked for some events only" in told("expression('ok and coalesce(sum(volume), 1L) < 3')")
     assert "the aggregator and() of what may be null" in told("expressionBatch('and(ok)')")
     assert "the function str:length()" in told("expressionBatch('count() < 3', str:length(sym) > 2)")
-    assert "distinctCount() of what a condition lets leave" in told("expression('ok')", "distinctCount(sym) as n")
+    for window in ("expression('ok')", "unique:length(sym, 3)", "unique:time(sym, 9)"):
+        assert "distinctCount() of what may leave before it comes" in told(window, "distinctCount(sym) as n")
+    assert told("unique:ever(sym)", "distinctCount(sym) as n") == "yes"
     script = "define function f[python] return bool { return True };\n"
     assert "by what is no condition here" in told("expression('f(ok)')", defined=script)

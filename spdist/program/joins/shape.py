@@ -202,8 +202,8 @@ class Joined:
         windows = (side.window for side in self.sides if side.triggers and not side.outer)
         if sum(isinstance(window, Sliding) and window.is_left for window in windows) < len(self.sides):
             return False
-        if any(isinstance(side.window, Sliding) and side.window.bound is not None for side in self.sides):
-            return False  # one may leave before it comes
+        if any(isinstance(side.window, Sliding) and side.window.leaves_early for side in self.sides):
+            return False
         tests = (part for side in self.sides for part in (*side.search.values, *side.search.rest))
         calls = (node.id for one in tests for node in one.walk() if isinstance(node, ast.FunctionCall))
         return not {*CLOCKS, "eventTimestamp"}.intersection(calls)

@@ -21,7 +21,6 @@ from spdist.program.parts import Aggregate, Event, QueryText, indent
 from spdist.program.patterns.shape import Matched
 from spdist.program.queries.filter_text import tested
 from spdist.program.shape import Batched, Query, Read, Sliding
-from spdist.program.windows.shape import Frequent
 
 __all__ = ["GroupWriter", "declared", "updated"]
 
@@ -363,12 +362,9 @@ def _suits(form: TypedForm, call: ast.FunctionCall, query: QueryText) -> None:
         raise NotTyped(f"the aggregator {call.id}() of what may be null", call.span)
     if form.candidates and isinstance(window, Sliding) and not window.is_left:
         raise NotTyped(f"the aggregator {call.id}() of what never leaves", call.span)  # it keeps more and more
-    if form.pairs and isinstance(window, Frequent) and window.counts:
-        # Operators fail on a value that has never been there.
-        raise NotTyped(f"the aggregator {call.id}() of what may leave without having come", call.span)
-    if form.pairs and isinstance(window, Sliding) and window.bound is not None:
-        # An event may leave before it comes, and operators fail on a value that is not there.
-        raise NotTyped(f"the aggregator {call.id}() of what a condition lets leave", call.span)
+    if form.pairs and isinstance(window, Sliding) and window.leaves_early:
+        # Operators fail on a value that is not there.
+        raise NotTyped(f"the aggregator {call.id}() of what may leave before it comes", call.span)
     if form.pairs and isinstance(window, Batched) and window.is_cut and read.puts_out_expired:
         # A piece's totals are gone when its events leave, and operators fail on a value that is not there.
         raise NotTyped(f"the aggregator {call.id}() of what leaves a chunk that is cut", call.span)

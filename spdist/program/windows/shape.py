@@ -173,6 +173,11 @@ class Sliding:
         return not self.span and self.bound is None
 
     @property
+    def leaves_early(self) -> bool:
+        """Whether an event may leave before it comes: it is too old, too many, or does not meet the condition."""
+        return self.bound is not None or (self.unique is not None and bool(self.length or self.span))
+
+    @property
     def gathers(self) -> bool:
         """Whether events leave together, as a batch that its condition ends, and are taken off the totals then."""
         return self.bound is not None and self.bound.gathers
@@ -247,6 +252,11 @@ class Frequent(Sliding):
     counts: bool = False
     share: float = 0.0
     width: int = 0
+
+    @property
+    def leaves_early(self) -> bool:
+        """Whether an event may leave before it has entered the totals."""
+        return self.counts
 
     @property
     def one_by_one(self) -> bool:
