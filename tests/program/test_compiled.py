@@ -31,6 +31,7 @@ from tests.program.join_apps import JOINS, JOINS_OF_HELD
 from tests.program.table_apps import JOINED, LOOKED, NUMBERED, asked_of
 from tests.program.test_mixed_laws import BACK
 from tests.program.test_program_laws import alike, checked_app
+from tests.program.window_apps import ADAPTED, disordered_events
 
 #: Of everything that programs have something: windows, groups, totals of all kinds, chains, a partition, patterns.
 APP = f"""{STREAM}
@@ -172,6 +173,12 @@ def test_a_compiled_program_adds_the_same_to_aggregations() -> None:
     for app, whole in ((ADDED, False), (SUMMED, True)):
         for seed in range(4):
             alike(checked_app(app), Random(seed), compiled, 40, whole, events_of=timed_events, look=seen)
+
+
+def test_a_compiled_program_lets_the_same_go_behind_stream_processors() -> None:
+    app = some_of(ADAPTED, 1, 2) + "from S#unique:deduplicate(sym, 500L) select sym, rate insert into Out;"
+    for seed in range(4):
+        alike(checked_app(app), Random(seed), compiled, 40, whole=True, events_of=disordered_events)
 
 
 def test_it_is_compiled_once_on_a_machine(cache: Path) -> None:

@@ -47,6 +47,7 @@ from tests.program.window_apps import (
     SORTED,
     asked_of,
     disordered_events,
+    drawn_processed_app,
     drawn_window_app,
 )
 
@@ -295,6 +296,23 @@ def processed(app: str, *seeds: int, steps: int = 16) -> int:
 @pytest.mark.parametrize("app", [REORDERED, ADAPTED, DEDUPLICATED])
 def test_a_stream_processor_lets_the_same_go_with_its_program(app: str) -> None:
     assert processed(app, *range(4)) > 300
+
+
+def test_a_drawn_app_has_the_same_stream_processors_with_its_program() -> None:
+    out = typed = 0
+    for seed in range(30):
+        random = Random(seed)
+        checked = checked_app(text := drawn_processed_app(random))
+        own = Watched(checked, interpreted).app.programmed
+        if own is None or own.compile() is None or own.program is None:
+            continue  # a function behind it has no typed form
+        typed += sum(bool(query.fronts) for query in own.program.queries)
+        try:
+            out += alike(checked, random, interpreted, 12, whole=True, events_of=disordered_events)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}\n{text}") from error
+    assert typed > 30
+    assert out > 200
 
 
 def processor_mutants() -> dict[str, tuple[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from spdist.operators.base import Arrival
-from tests.program.drawn_apps import STREAM, drawn_condition, objects_too
+from tests.program.drawn_apps import STREAM, drawn_condition, drawn_query, objects_too
 from tests.program.drawn_bounds import drawn_bound
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "SORTED",
     "asked_of",
     "disordered_events",
+    "drawn_processed_app",
     "drawn_window_app",
 ]
 
@@ -310,6 +311,31 @@ from S#window.cron('* * * * * ?') select ok, avg(rate) as r group by ok output l
 insert into Out7;
 end;
 """
+
+
+def drawn_processed_app(random: Random) -> str:
+    """Return the text of an app of one to three queries behind stream processors, for `disordered_events`."""
+    made = [STREAM]
+    for number in range(random.randint(1, 3)):
+        keyed = random.random() < 0.2
+        query = drawn_query(random, "S", f"Out{number}", keyed=keyed)
+        filter = f"[{drawn_condition(random)}]" if random.random() < 0.3 else ""
+        query = query.replace("from S", f"from S{filter}#{_drawn_processor(random)}", 1)
+        made.append(f"partition with (kind of S) begin {query} end;" if keyed else query)
+    return "\n".join(made)
+
+
+def _drawn_processor(random: Random) -> str:
+    times = ["", ", 300L", ", 300L, 400L", ", 1000L, -1L"]
+    kind = random.choice(("kslack", "kslack", "akslack", "akslack", "deduplicate"))
+    if kind == "deduplicate":
+        key = random.choice(("sym", "rate", "volume", "ok", "price"))
+        return f"unique:deduplicate({key}, {random.choice((1, 500))}L)"
+    if kind == "kslack":
+        return f"reorder:kslack(total{random.choice((*times, ', true', ', 500L, true', ', 500L, 900L, true'))})"
+    more = random.choice(("", *(f", {random.randint(1, 5)}L{more}" for more in (*times, ", 400L, 900L, true"))))
+    more += ", false, 0.1, 0.8" if more.count("L") == 3 and "true" not in more else ""
+    return f"reorder:akslack(total, {random.choice(('volume', 'price', 'total'))}{more})"
 
 
 def disordered_events(random: Random, count: int, start_ms: int, whole: bool) -> list[Arrival]:

@@ -29,7 +29,7 @@ from tests.program.mixed_apps import drawn_mixed_app
 from tests.program.table_apps import asked_of, drawn_table_app
 from tests.program.test_program_laws import Watched, alike, checked_app
 from tests.program.window_apps import asked_of as asked_of_windows
-from tests.program.window_apps import drawn_window_app
+from tests.program.window_apps import disordered_events, drawn_processed_app, drawn_window_app
 from tests.properties.fuzz import options_of, run
 from tests.properties.mutated_apps import Defect
 
@@ -43,6 +43,7 @@ KINDS: tuple[tuple[Callable[[Random], str], dict[str, Any]], ...] = (
     (drawn_mixed_app, {}),
     (drawn_aggregation_app, {"events_of": timed_events, "look": seen}),
     (drawn_window_app, {}),
+    (drawn_processed_app, {"events_of": disordered_events}),
 )
 
 

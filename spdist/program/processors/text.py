@@ -1,7 +1,7 @@
 """Stream processors in a program: a block that takes a chunk and gives a chunk, which the query behind it reads.
 
-What it lets go stands in ``q_f``, as what a source brings; what it keeps of that is called ``q_r``. A timer stands in
-the text in front of those of the query's window, with the query once more.
+What it lets go stands in ``q_went``, as what a source brings; what it keeps of that is called ``q_pre``. A timer
+stands in the text in front of those of the query's window, with the query once more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ProcessorText(QueryText):
     @property
     def name(self) -> str:
         """The prefix of its arrays."""
-        return f"q{self.read.number}_r"
+        return f"q{self.read.number}_pre"
 
     @property
     def operator(self) -> int:
@@ -98,7 +98,7 @@ class ProcessorWriter(QueryWriter):
         super().__init__(whole, front_of(query), block, key)
         self._prefix = self._query.name
         self._at = key or "0"
-        self._owner, self._passed = f"{query.name}_f", f"passed {self._prefix}"
+        self._owner, self._passed = f"{query.name}_went", f"passed {self._prefix}"
         self._nodes = f"nodes {self._prefix}"
         #: Source of how many events it has let go.
         self._going = whole.name()
@@ -172,9 +172,10 @@ class ReorderWriter(ProcessorWriter):
 
     Notes
     -----
-    ``q_r_fresh`` and ``q_r_held`` are the first nodes of two heaps (`machine.reorder_kernels.melded`): of the events
-    since the greatest time rose, and of those before; ``q_r_at`` is the time of a node's event, ``q_r_came`` which one
-    of all it was. With an adaption there is a list of all events that came, as nodes of another pool, ``q_r_s``.
+    ``q_pre_fresh`` and ``q_pre_held`` are the first nodes of two heaps (`machine.reorder_kernels.melded`): of the
+    events since the greatest time rose, and of those before; ``q_pre_at`` is the time of a node's event, and
+    ``q_pre_came`` which one of all it was. With an adaption there is a list of all events that came, as nodes of
+    another pool, ``q_pre_s``.
     """
 
     @property
@@ -354,7 +355,7 @@ class DeduplicateWriter(ProcessorWriter):
 
     Notes
     -----
-    Keys that passed have numbers; they stand in a list, ``q_r_head``, in the order in which they passed.
+    Keys that passed have numbers; they stand in a list, ``q_pre_head``, in the order in which they passed.
     """
 
     @property
