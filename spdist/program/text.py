@@ -13,7 +13,6 @@ from functools import partial
 
 from spdist.language import ast
 from spdist.language.types import Type
-from spdist.operators.selection.aggregates import aggregates_in
 from spdist.program.aggregations.bucket_text import AddWriter
 from spdist.program.arrays import Arrays
 from spdist.program.call_text import CallWriter, counts_lost, declares_shared, failing_site, fired_in_turn
@@ -37,13 +36,13 @@ from spdist.program.patterns.text import PatternWriter
 from spdist.program.processors.text import processor_writer
 from spdist.program.queries.limit_text import ticking
 from spdist.program.queries.output_text import OutputWriter
+from spdist.program.queries.places import count_places
 from spdist.program.queries.query_text import QueryWriter
 from spdist.program.read_shape import LoopWindow
-from spdist.program.shape import Batched, Keyed, Query, Read, Sessions, Shape, Sliding, streams_of
+from spdist.program.shape import Keyed, Query, Read, Shape, streams_of
 from spdist.program.tables.change_text import ChangeText
 from spdist.program.tables.shape import LoopTable
 from spdist.program.timer_text import PROCESSOR, RATE_LIMIT, fired, latest, rank
-from spdist.program.windows.shape import Frequent
 
 __all__ = ["written"]
 
@@ -420,7 +419,7 @@ def _processed(whole: Writer, query: QueryText, block: Block, key: str) -> list[
     if _is_processed(query.read):
         front = processor_writer(whole, query, block, key)
         block = front.behind
-    _count(whole, query, block)
+    count_places(whole, query, block)
     lines = _query_writer(whole, query, block, key).lines()
     return lines if front is None else front.block_of(lines)
 
@@ -443,49 +442,6 @@ def _is_processed(read: Query, timed: bool = False) -> bool:
     """Tell whether there is a stream processor in front of a query, and one with a timer, if that is asked."""
     processor = read.processor if isinstance(read, Read) else None
     return processor is not None and (processor.timed or not timed)
-
-
-def _count(whole: Writer, query: QueryText, block: Block) -> None:
-    """Count the places of rooms that a query may use for these events."""
-    read = query.read
-    if isinstance(read, Matched) and read.states is not None:
-        return  # it asks for room
-    whole.count(f"nodes {query.name}", block.most)
-    # Partial matches, and what waits for its batch, have been counted before they are results.
-    begun = block.most
-    if isinstance(read, Matched) and read.steps[0].optional:
-        begun = block.most + block.most
-        whole.count(f"nodes {query.name}", block.most)
-    # So have the groups of what leaves a chunk that was cut into pieces, which may be gone, or what comes seldom.
-    again = read.waits or isinstance(read, Matched) or isinstance(read.window, Frequent)
-    again = again or (isinstance(read.window, Batched) and read.window.is_cut)
-    again = again or _regroups(read)
-    totals = begun + Most({query.name: 1}) if again else block.most
-    if isinstance(read, Read) and read.window is not None and read.window.unique is not None:
-        whole.count(f"groups {query.name}_u", block.most)
-    if isinstance(read.window, Sliding) and read.window.gathers:
-        # A batch enters the totals with one event, where values may have stayed that left before they came.
-        whole.count(f"nodes {query.name}", Most({query.name: 1}))
-    if isinstance(read.window, Sessions):
-        for room in (f"groups {query.name}_s", f"ends {query.name}"):
-            whole.count(room, block.most)
-    if read.timed:
-        asked = [block.most] * 2
-        if isinstance(read, Matched):  # one when a partial match comes to an absence, one when that is dropped
-            asked = [totals] * 2 * len(read.absences)
-        whole.count(f"dues {query.name}", sum(asked, Most()))
-        whole.count("timers", sum(asked, Most()))
-    # Groups without totals: an event may have one when it comes, and again when it leaves.
-    whole.count(f"groups {query.name}", totals if query.read.events != "all" else totals + totals)
-    whole.count(f"pairs {query.name}", totals)
-
-
-def _regroups(read: Query) -> bool:
-    """Tell whether events that leave together get a group each then, as there are no totals to keep it for."""
-    if not isinstance(read, Read) or read.window is None or not read.puts_out_expired:
-        return False
-    one_by_one = isinstance(read.window, Sliding) and read.window.one_by_one
-    return not one_by_one and not any(aggregates_in(item.expression) for item in read.checked.query.select.items)
 
 
 def _query_writer(whole: Whole, query: QueryText, block: Block, key: str) -> QueryWriter:

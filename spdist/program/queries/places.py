@@ -1,0 +1,54 @@
+"""How many places of each room the events of a call may use, for a query with what stands in front of it."""
+
+from __future__ import annotations
+
+from spdist.operators.selection.aggregates import aggregates_in
+from spdist.program.parts import Block, Most, QueryText, Whole
+from spdist.program.patterns.shape import Matched
+from spdist.program.shape import Batched, Query, Read, Sessions, Sliding
+from spdist.program.windows.shape import Frequent
+
+__all__ = ["count_places"]
+
+
+def count_places(whole: Whole, query: QueryText, block: Block) -> None:
+    """Count the places of rooms that a query may use for these events."""
+    read = query.read
+    if isinstance(read, Matched) and read.states is not None:
+        return  # it asks for room
+    whole.count(f"nodes {query.name}", block.most)
+    # Partial matches, and what waits for its batch, have been counted before they are results.
+    begun = block.most
+    if isinstance(read, Matched) and read.steps[0].optional:
+        begun = block.most + block.most
+        whole.count(f"nodes {query.name}", block.most)
+    # So have the groups of what leaves a chunk that was cut into pieces, which may be gone, or what comes seldom.
+    again = read.waits or isinstance(read, Matched) or isinstance(read.window, Frequent)
+    again = again or (isinstance(read.window, Batched) and read.window.is_cut)
+    again = again or _regroups(read)
+    totals = begun + Most({query.name: 1}) if again else block.most
+    if isinstance(read, Read) and read.window is not None and read.window.unique is not None:
+        whole.count(f"groups {query.name}_u", block.most)
+    if isinstance(read.window, Sliding) and read.window.gathers:
+        # A batch enters the totals with one event, where values may have stayed that left before they came.
+        whole.count(f"nodes {query.name}", Most({query.name: 1}))
+    if isinstance(read.window, Sessions):
+        for room in (f"groups {query.name}_s", f"ends {query.name}"):
+            whole.count(room, block.most)
+    if read.timed:
+        asked = [block.most] * 2
+        if isinstance(read, Matched):  # one when a partial match comes to an absence, one when that is dropped
+            asked = [totals] * 2 * len(read.absences)
+        whole.count(f"dues {query.name}", sum(asked, Most()))
+        whole.count("timers", sum(asked, Most()))
+    # Groups without totals: an event may have one when it comes, and again when it leaves.
+    whole.count(f"groups {query.name}", totals if query.read.events != "all" else totals + totals)
+    whole.count(f"pairs {query.name}", totals)
+
+
+def _regroups(read: Query) -> bool:
+    """Tell whether events that leave together get a group each then, as there are no totals to keep it for."""
+    if not isinstance(read, Read) or read.window is None or not read.puts_out_expired:
+        return False
+    one_by_one = isinstance(read.window, Sliding) and read.window.one_by_one
+    return not one_by_one and not any(aggregates_in(item.expression) for item in read.checked.query.select.items)
