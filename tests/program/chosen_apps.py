@@ -177,6 +177,8 @@ from S#window.length(2) as a join S#window.lengthBatch(2) as b select a.sym as s
 output snapshot every 90 milliseconds insert into Out4;
 from A#window.timeBatch(200) as a full outer join B#window.length(2) as b on a.sym == b.sym
 select a.sym as sym, b.kind as kind limit 3 output snapshot every 90 milliseconds insert into Out5;
+from A as a join B#window.lengthBatch(2) as b unidirectional on a.ok == b.ok
+select a.sym as sym, b.kind as kind limit 1 output snapshot every 30 milliseconds insert into Out6;
 """
 #: Windows that hold what comes first in an order; there is no null among what they order by.
 SORTED = f"""{STREAM}

@@ -146,6 +146,7 @@ class Arrangement:
         self.buffers = results
         if moves:
             self.buffers = replace(results, owner=f"{results.query.name}_r")
+            self.buffers.declare()
         self.begin, self.end = results.begin, count
         #: Source of where the part begins among what readers get; empty where there is one.
         self.part = self._whole.name() if moves and in_parts else ""
@@ -176,7 +177,6 @@ class Arrangement:
                 return []
             last = self._count if self._cut is None else f"min({self._count}, {self._offset + self._cut})"
             return [f"{self.begin} = min({self._offset}, {self._count})", f"{self.end} = {last}"]
-        self.buffers.declare()
         order = self._ordered() if self._orders else []
         kept = [*self._results.copied("s", self.buffers, self.end), f"{self.end} += 1"]
         if self._resets:
