@@ -20,7 +20,8 @@ from spdist.program.joins.shape import Joined
 from spdist.program.read_shape import WINDOWS, LoopWindow
 from spdist.program.shape import Keyed, Query, Read, Shape
 from spdist.program.tables.shape import LoopTable, outer_variables
-from spdist.program.windows.shape import CRON_RANK, CRON_WINDOWS, Cron, Unique, shows_snapshots
+from spdist.program.windows.kinds import CRON_RANK, CRON_WINDOWS, Cron, Unique
+from spdist.program.windows.shape import shows_snapshots
 
 __all__ = [
     "EACH",
@@ -34,7 +35,6 @@ __all__ = [
     "QueryText",
     "Whole",
     "asked",
-    "by_kind",
     "indent",
     "prefix_of",
     "ticks",
@@ -495,11 +495,3 @@ def ticks(read: Query) -> bool:
 def indent(lines: list[str]) -> list[str]:
     """Return lines one step further in."""
     return [f"    {line}" for line in lines]
-
-
-def by_kind(block: Block, event: str, leaves: list[str], enters: list[str]) -> list[str]:
-    """Return what is done with an event of a block, given what is where it leaves a named window, and where not."""
-    test = block.leaves.format(event)
-    if test in ("", "True"):
-        return leaves if test else enters
-    return [f"if {test}:", *indent(leaves or ["pass"]), "else:", *indent(enters or ["pass"])]

@@ -14,16 +14,8 @@ from spdist.program.expressions import NotTyped
 from spdist.program.functions.expansion import Expansion, expansion_of
 from spdist.program.functions.forms import CLOCKS
 from spdist.program.processors.shape import Processor, is_processor, processor_of
-from spdist.program.windows.shape import (
-    Batched,
-    Kept,
-    Sessions,
-    Sliding,
-    events_of,
-    filters_of,
-    shows_snapshots,
-    window_of,
-)
+from spdist.program.windows.kinds import Batched, Kept, Sessions, Sliding
+from spdist.program.windows.shape import events_of, filters_of, shows_snapshots, window_of
 
 __all__ = ["WINDOWS", "LoopWindow", "Read", "read"]
 

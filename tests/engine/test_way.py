@@ -50,7 +50,8 @@ ASKED = {
     *(f"engine/local/{one}" for one in ("app", "app_context", "elements", "idle", "rows")),
     *(f"engine/spark/{one}" for one in ("carried", "query", "stalls", "stopping")),
     *(f"program/{one}" for one in ("machine/compiler", "parts", "running/forgetting", "states/state", "states/table")),
-    *("engine/programs/state", "mapping/kernels", "program/states/partition"),
+    *("engine/programs/state", "mapping/kernels", "program/states/partition", "program/states/processor"),
+    "program/windows/kinds",
     *("engine/island/publish", "program/read_shape", "transports/log", "transports/rejects", "transports/whole_files"),
 }
 

@@ -18,7 +18,7 @@ from spdist.program.states.bucket import LoopBuckets
 from spdist.program.states.partition import forget_keys, fresh_partition, load_partition, stored_partition
 from spdist.program.states.state import fresh_query, load_query, stored_query
 from spdist.program.states.table import FRESH_TABLE, clear_table, load_table, stored_table, used_tables
-from spdist.program.windows.shape import CRON_RANK
+from spdist.program.windows.kinds import CRON_RANK
 
 __all__ = [
     "drop_state",

@@ -30,7 +30,7 @@ from spdist.operators.expressions.expression import ExpressionWriter
 from spdist.operators.expressions.readers import RowReader
 from spdist.operators.selection.selector import is_aggregator
 from spdist.program.expressions import NotTyped, is_typed
-from spdist.program.windows.shape import JOINED
+from spdist.program.windows.kinds import JOINED
 
 __all__ = ["CHANGING", "FAILED", "KNOWN", "MAKING", "MISTYPED", "NULL", "OPERATIONS", "UNKNOWN"]
 __all__ += ["Computed", "ComputedAttribute", "Guard", "TextFunction"]

@@ -15,16 +15,8 @@ from spdist.program.functions.forms import CLOCKS
 from spdist.program.read_shape import LoopWindow
 from spdist.program.search import Search, search_of
 from spdist.program.tables.shape import LoopTable, rows_of
-from spdist.program.windows.shape import (
-    Batched,
-    Kept,
-    Sliding,
-    events_of,
-    filters_of,
-    is_listed,
-    is_queue,
-    window_of,
-)
+from spdist.program.windows.kinds import Batched, Kept, Sliding
+from spdist.program.windows.shape import events_of, filters_of, is_listed, is_queue, window_of
 
 __all__ = ["Joined", "Side", "joined"]
 

@@ -17,9 +17,9 @@ from spdist.program.joins.pair_text import PairWriter
 from spdist.program.joins.shape import Joined, Side
 from spdist.program.joins.side_text import SideRows, SideText, named_text, sides_of
 from spdist.program.joins.window_text import BatchSideWriter, ReleasedPairs, SideWriter, batch_side, sliding_side
-from spdist.program.parts import Block, Event, Most, QueryText, Whole, asked, by_kind, indent
+from spdist.program.parts import Block, Event, Most, QueryText, Whole, asked, indent
 from spdist.program.queries.filter_text import tested
-from spdist.program.queries.query_text import QueryWriter
+from spdist.program.queries.query_text import QueryWriter, by_kind
 from spdist.program.shape import Batched, Sliding
 from spdist.program.tables.lookup_text import TableSide
 from spdist.program.windows.batch_text import ChunkWriter

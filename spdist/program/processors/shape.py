@@ -14,7 +14,7 @@ from spdist.operators.core.processors import ProcessorSetting
 from spdist.operators.windows.reorder_akslack import AlphaKSlack
 from spdist.operators.windows.reorder_kslack import KSlack
 from spdist.program.expressions import NotTyped
-from spdist.program.windows.shape import FAR, Unique
+from spdist.program.windows.kinds import FAR, Unique
 
 __all__ = ["Adaption", "Deduplicated", "Processor", "Reordered", "is_processor", "processor_of"]
 

@@ -14,7 +14,7 @@ from spdist.operators.selection.arrangement import constant, swallows_one, unsel
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, dtype_of
 from spdist.program.joins.shape import Joined
 from spdist.program.parts import QueryText, Whole, indent
-from spdist.program.windows.shape import Sliding
+from spdist.program.windows.kinds import Sliding
 
 __all__ = ["Arrangement", "Buffers"]
 

@@ -6,7 +6,7 @@ from spdist.operators.selection.aggregates import aggregates_in
 from spdist.program.parts import Block, Most, QueryText, Whole
 from spdist.program.patterns.shape import Matched
 from spdist.program.shape import Batched, Query, Read, Sessions, Sliding
-from spdist.program.windows.shape import Frequent
+from spdist.program.windows.kinds import Frequent
 
 __all__ = ["count_places"]
 

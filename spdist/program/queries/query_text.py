@@ -14,7 +14,7 @@ from spdist.program.functions.computed import FAILED, NULL, Guard, arguments_of,
 from spdist.program.functions.text import computed_value, origins_of
 from spdist.program.joins.side_text import NamedText
 from spdist.program.joins.window_text import batch_side, sliding_side
-from spdist.program.parts import Block, Event, QueryText, Whole, by_kind, indent
+from spdist.program.parts import Block, Event, QueryText, Whole, indent
 from spdist.program.queries.batch_groups import BatchGroups
 from spdist.program.queries.filter_text import Handler, computes_all, flagged, passing
 from spdist.program.queries.result_text import ResultWriter
@@ -28,7 +28,7 @@ from spdist.program.windows.text import WindowWriter
 from spdist.program.windows.unique_text import UniqueBatchText, UniqueWriter
 from spdist.program.windows.writers import batch_writer, sliding_writer
 
-__all__ = ["QueryWriter"]
+__all__ = ["QueryWriter", "by_kind"]
 
 
 class QueryWriter:
@@ -326,3 +326,11 @@ class QueryWriter:
         """The conditions in front of all that have functions: the event has met them wherever one is looked at."""
         given = self._read.filters if isinstance(self._read, Read) and not self._block.source else ()
         return guard_of(given, self._read.checked.scope)
+
+
+def by_kind(block: Block, event: str, leaves: list[str], enters: list[str]) -> list[str]:
+    """Return what is done with an event of a block, given what is where it leaves a named window, and where not."""
+    test = block.leaves.format(event)
+    if test in ("", "True"):
+        return leaves if test else enters
+    return [f"if {test}:", *indent(leaves or ["pass"]), "else:", *indent(enters or ["pass"])]

@@ -12,7 +12,7 @@ from spdist.program.partition_text import ordered_partition
 from spdist.program.running.rooms import Rooms
 from spdist.program.states.key_words import key_texts
 from spdist.program.windows.cron_text import firing_query
-from spdist.program.windows.shape import Cron
+from spdist.program.windows.kinds import Cron
 
 __all__ = ["answer"]
 

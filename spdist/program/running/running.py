@@ -24,7 +24,7 @@ from spdist.program.running.orders import answer
 from spdist.program.running.rooms import Rooms
 from spdist.program.running.values import names_of, nulls_of, rows_of, together
 from spdist.program.tables.text import REFUSED
-from spdist.program.windows.shape import FAR
+from spdist.program.windows.kinds import FAR
 
 __all__ = ["NOT_TYPED", "ONE_CHUNK", "Lent", "PutOut", "Running"]
 
@@ -292,8 +292,7 @@ class Running(Rooms):
             return self._ranks.first(count + 1)
         chunks = int(self.arrays[f"{owner}_chunks"][0])
         bounds = numpy.empty(chunks + 1, numpy.int64)
-        bounds[:chunks] = self.arrays[f"{owner}_begin"][:chunks]
-        bounds[chunks] = count
+        bounds[:chunks], bounds[chunks] = self.arrays[f"{owner}_begin"][:chunks], count
         return bounds
 
     def _fill_chunk(self, number: int, stream: str, arrivals: Sequence[Arrival]) -> bool:

@@ -18,7 +18,7 @@ from spdist.program.shape import Keyed
 from spdist.program.states.key_words import key_numbers, key_texts, keys_of_texts
 from spdist.program.states.state import load_query, stored_query
 from spdist.program.timer_text import PROCESSOR, RATE_LIMIT, rank
-from spdist.program.windows.shape import CRON_RANK
+from spdist.program.windows.kinds import CRON_RANK
 
 __all__ = ["forget_keys", "fresh_partition", "load_partition", "stored_partition"]
 

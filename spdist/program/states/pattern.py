@@ -15,9 +15,9 @@ import numpy
 from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched, Step
 from spdist.program.running.running import Running
+from spdist.program.states.dues import load_dues, stored_dues
 from spdist.program.states.partials import PlacedMatch, load_nodes, stored_rows
 from spdist.program.states.pattern_cells import fresh_cells, load_cells, stored_cells
-from spdist.program.states.window import load_dues, stored_dues
 
 __all__ = ["fresh_pattern", "held_events", "load_pattern", "stored_patterns"]
 

@@ -17,8 +17,8 @@ from spdist.operators.patterns.states import State
 from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched
 from spdist.program.running.running import Running
+from spdist.program.states.dues import load_dues, stored_dues
 from spdist.program.states.partials import PlacedMatch, load_nodes, stored_rows
-from spdist.program.states.window import load_dues, stored_dues
 
 __all__ = ["fresh_cells", "load_cells", "stored_cells"]
 

@@ -13,10 +13,11 @@ from spdist.program.processors.shape import Processor, Reordered
 from spdist.program.processors.text import processor_of_text
 from spdist.program.running.running import Running
 from spdist.program.shape import Query, Read
+from spdist.program.states.dues import load_dues, stored_dues
 from spdist.program.states.unique import known_keys, load_keys
-from spdist.program.states.window import events_of_nodes, fill_nodes, load_dues, stored_dues
+from spdist.program.states.window import events_of_nodes, fill_nodes
 from spdist.program.timer_text import PROCESSOR
-from spdist.program.windows.shape import FAR
+from spdist.program.windows.kinds import FAR
 
 __all__ = ["fresh_processors", "held_by_processors", "load_processors", "stored_processors"]
 

@@ -17,7 +17,7 @@ from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.shape import Batched, Read, Sliding, Unique
 from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
-from spdist.program.windows.shape import Frequent
+from spdist.program.windows.kinds import Frequent
 
 __all__ = ["UniqueState", "known_keys", "load_keys", "load_unique", "read_unique", "stored_unique", "written_unique"]
 

@@ -24,11 +24,11 @@ from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.shape import Batched, Read, Sessions, Sliding
 from spdist.program.states.bound import load_bounds, stored_bounds
+from spdist.program.states.dues import load_dues, stored_dues
 from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
 from spdist.program.states.session import load_sessions, session_lists, session_slots, stored_sessions
 from spdist.program.states.unique import UniqueState, load_unique, read_unique, stored_unique, written_unique
-from spdist.program.timer_text import RATE_LIMIT, rank
-from spdist.program.windows.shape import FAR, Cron, Kept
+from spdist.program.windows.kinds import FAR, Cron, Kept
 
 __all__ = [
     "events_of_nodes",
@@ -37,9 +37,7 @@ __all__ = [
     "group_keys",
     "group_words",
     "list_groups",
-    "load_dues",
     "load_window",
-    "stored_dues",
     "stored_windows",
 ]
 
@@ -277,32 +275,6 @@ def _load_unique_dues(running: Running, query: QueryText, window: Kept, states: 
     """Take over the wake-ups of windows that have one event of each key."""
     for number, state in states if query.read.timed else ():
         load_dues(running, query, number, read_unique(window, state).due)
-
-
-def load_dues(running: Running, query: QueryText, number: int, dues: Sequence[int], operator: int = 0) -> None:
-    """Take over the wake-ups that an operator of a query has asked for, of a key."""
-    running.reserve(f"dues {query.name}", len(dues))
-    running.reserve("timers", 1)
-    arrays, names = running.arrays, (f"due{max(0, operator) or ''}", "due_next", "due_at", "due_free")
-    queue = [arrays[f"{query.name}_{name}"] for name in names]
-    for due in dues:
-        asked = arrays["timers"], rank(query.timer, operator), number, due
-        running.compiled.kernels.due_asked(*queue, *asked)
-
-
-def stored_dues(running: Running, query: QueryText, number: int, operator: int = 0) -> list[int]:
-    """Return the wake-ups that an operator of a query, or its rate limit, has asked for, of a key, in order."""
-    prefix, arrays = query.name, running.arrays
-    if operator == RATE_LIMIT:
-        prefix, operator = f"{prefix}_l", 0
-    last = node = int(arrays[f"{prefix}_due{max(0, operator) or ''}"][number])
-    dues: list[int] = []
-    while last >= 0:
-        node = int(arrays[f"{prefix}_due_next"][node])
-        dues.append(int(arrays[f"{prefix}_due_at"][node]))
-        if node == last:
-            break
-    return dues
 
 
 def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]:

@@ -23,7 +23,7 @@ from spdist.program.parts import Aggregate, Event, QueryText, Whole, indent
 from spdist.program.queries.group_text import declared, updated
 from spdist.program.shape import Sliding
 from spdist.program.windows.batch_text import BatchWriter
-from spdist.program.windows.shape import WindowBound
+from spdist.program.windows.kinds import WindowBound
 from spdist.program.windows.text import WindowWriter
 
 __all__ = ["BoundBatchWriter", "BoundWriter"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from spdist.program.expressions import FLAG, NUMBER, Value
 from spdist.program.parts import indent
-from spdist.program.windows.shape import Frequent
+from spdist.program.windows.kinds import Frequent
 from spdist.program.windows.unique_text import ListWriter
 
 __all__ = ["FrequentWriter"]

@@ -18,8 +18,8 @@ from spdist.program.parts import Event, QueryText, Whole, indent
 from spdist.program.shape import Unique
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.external_text import ExternalBatchWriter
+from spdist.program.windows.kinds import JOINED
 from spdist.program.windows.period_text import PeriodWriter
-from spdist.program.windows.shape import JOINED
 from spdist.program.windows.text import WindowWriter
 
 __all__ = [

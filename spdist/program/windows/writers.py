@@ -8,10 +8,10 @@ from spdist.program.windows.cron_text import CronWriter
 from spdist.program.windows.delay_text import DelayWriter
 from spdist.program.windows.external_text import ExternalBatchWriter, ExternalWriter
 from spdist.program.windows.frequent_text import FrequentWriter
+from spdist.program.windows.kinds import Batched, Cron, Frequent, Kept, Sessions, Sliding
 from spdist.program.windows.passing_text import EachWriter, PassingWriter
 from spdist.program.windows.period_text import PeriodWriter
 from spdist.program.windows.session_text import SessionWriter
-from spdist.program.windows.shape import Batched, Cron, Frequent, Kept, Sessions, Sliding
 from spdist.program.windows.sorted_text import SortedWriter
 from spdist.program.windows.text import WindowWriter
 from spdist.program.windows.unique_text import (

@@ -1,0 +1,37 @@
+"""The wake-ups that operators of a query have asked for, to and from the arrays of a program's timers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spdist.program.parts import QueryText
+from spdist.program.running.running import Running
+from spdist.program.timer_text import RATE_LIMIT, rank
+
+__all__ = ["load_dues", "stored_dues"]
+
+
+def load_dues(running: Running, query: QueryText, number: int, dues: Sequence[int], operator: int = 0) -> None:
+    """Take over the wake-ups that an operator of a query has asked for, of a key."""
+    running.reserve(f"dues {query.name}", len(dues))
+    running.reserve("timers", 1)
+    arrays, names = running.arrays, (f"due{max(0, operator) or ''}", "due_next", "due_at", "due_free")
+    queue = [arrays[f"{query.name}_{name}"] for name in names]
+    for due in dues:
+        asked = arrays["timers"], rank(query.timer, operator), number, due
+        running.compiled.kernels.due_asked(*queue, *asked)
+
+
+def stored_dues(running: Running, query: QueryText, number: int, operator: int = 0) -> list[int]:
+    """Return the wake-ups that an operator of a query, or its rate limit, has asked for, of a key, in order."""
+    prefix, arrays = query.name, running.arrays
+    if operator == RATE_LIMIT:
+        prefix, operator = f"{prefix}_l", 0
+    last = node = int(arrays[f"{prefix}_due{max(0, operator) or ''}"][number])
+    dues: list[int] = []
+    while last >= 0:
+        node = int(arrays[f"{prefix}_due_next"][node])
+        dues.append(int(arrays[f"{prefix}_due_at"][node]))
+        if node == last:
+            break
+    return dues
