@@ -285,6 +285,25 @@ def test_no_imports_in_functions_or_for_types_close_a_circle() -> None:
     assert hidden_circles(import_graph(ast.walk)) == []
 
 
+#: Shorter modules than this are not worth a file where one other module imports them.
+LEAST_LINES = 40
+#: Those that are: each has its like next to it, which one table imports, or is pure and its importer is not.
+ALONE = {
+    *("spdist.commands.notebooks", "spdist.commands.version"),
+    *("spdist.connectors.http", "spdist.notebook.inspector", "spdist.planning.levels", "spdist.runtime.topics"),
+}
+
+
+def test_what_one_module_imports_is_worth_a_file() -> None:
+    importers: dict[str, set[str]] = {}
+    for module, targets in import_graph(ast.walk).items():
+        for target in targets:
+            importers.setdefault(target, set()).add(module)
+    paths = {name(path).removesuffix(".py").replace("/", ".").removesuffix(".__init__"): path for path in SOURCES}
+    short = {module for module, path in paths.items() if len(path.read_text("utf-8").splitlines()) < LEAST_LINES}
+    assert {module for module in short if len(importers.get(module, ())) == 1} == ALONE
+
+
 # -------------------------------------------------------------------------------------------------------------- names
 #: Class names that stand in several modules; the list only becomes shorter.
 KNOWN_TWICE = {

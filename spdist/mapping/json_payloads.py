@@ -20,17 +20,16 @@ from spdist.errors import SiddhiTypeError
 from spdist.java.bounds import Room
 from spdist.java.json.gson import parse_gson
 from spdist.java.json.parse import parse_smart
-from spdist.java.json.path import InvalidPathError, JsonPath
+from spdist.java.json.path import InvalidPathError, JsonPath, PathError
 from spdist.java.json.path_text import compile_path
 from spdist.java.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32, text_of
 from spdist.language.types import Type
 from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, Stateless, mapped_attributes
 from spdist.mapping.bounds import check_depth, check_events, shown
-from spdist.mapping.paths import MISSING, find
 from spdist.mapping.templates import json_template
 from spdist.mapping.values import read_text, write_text
 
-__all__ = ["ENVELOPE", "JsonSink", "JsonSource", "is_plain_json", "json_text"]
+__all__ = ["ENVELOPE", "MISSING", "JsonSink", "JsonSource", "find", "is_plain_json", "json_text"]
 
 _ROOT = "$"
 #: The name of the only member of an object around an event.
@@ -269,3 +268,20 @@ def _path(text: str) -> JsonPath:
         return compile_path(text)
     except InvalidPathError as error:
         raise SiddhiTypeError(f"'{text}' is no path", hint="for example: $.a.b[0] or $.list[*].v") from error
+
+
+# Paths into the JSON of a payload, by the reader of `spdist.java.json.path`: what is missing is no error here.
+
+
+#: What a path gives where it leads nowhere.
+MISSING = object()
+
+
+def find(path: JsonPath, tree: Any) -> Any:
+    """Return what is at `path` in a parsed JSON text, a list where it may name several places, or `MISSING`."""
+    if tree is None:
+        return MISSING
+    try:
+        return path.read(tree, tree)
+    except PathError:
+        return MISSING

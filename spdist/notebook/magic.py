@@ -6,23 +6,25 @@ import argparse
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from IPython.display import display
 
 from spdist import facade
-from spdist.display import time_text
-from spdist.errors import NotebookError
+from spdist.display import Listing, time_text
+from spdist.errors import NotebookError, NotFoundError
 from spdist.extension import catalog
 from spdist.frames import to_frame
 from spdist.language.ast import SiddhiApp
+from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedApp
+from spdist.language.checking.scope import suggestion
 from spdist.language.format import format_app
 from spdist.language.lexer import coloured_html
+from spdist.language.signatures import described
 from spdist.notebook.arguments import cell_arguments, command_arguments, help_text
-from spdist.notebook.listing import functions, windows
 from spdist.notebook.namespace import cluster_in, text_variable, value_of
 from spdist.transports.delivery import ID_HEADER
 from spdist.transports.reading import ReadEvent
@@ -201,3 +203,43 @@ def _print(event: ReadEvent) -> None:
 
 def _show(value: Any, *, raw: bool = False) -> None:
     display(value, raw=raw)  # type: ignore[no-untyped-call]
+
+
+# Lists of what SiddhiQL can call: functions, aggregators, windows, each with how it is called.
+
+
+Row = tuple[str, str, str]
+
+
+def functions(known: Catalog, pattern: str = "") -> Listing[Row]:
+    """Return functions, aggregators and stream functions with `pattern` in their names, in any case.
+
+    Raises
+    ------
+    NotFoundError
+        None has; says which is near.
+    """
+    kinds: dict[str, Mapping[str, Callable[..., Any]]] = {
+        "function": known.functions,
+        "aggregator": known.aggregators,
+        "stream function": known.stream_functions,
+    }
+    return _listing(kinds, pattern, "function")
+
+
+def windows(known: Catalog, pattern: str = "") -> Listing[Row]:
+    """Return windows with `pattern` in their names, in any case; raises NotFoundError where none has."""
+    return _listing({"window": known.windows}, pattern, "window")
+
+
+def _listing(kinds: Mapping[str, Mapping[str, Callable[..., Any]]], pattern: str, what: str) -> Listing[Row]:
+    found = [
+        (id, kind, described(id, resolve, of_stream=kind == "stream function"))
+        for kind, known in kinds.items()
+        for id, resolve in known.items()
+        if pattern.lower() in id.lower()
+    ]
+    if not found:
+        names = [id for known in kinds.values() for id in known]
+        raise NotFoundError(f"no {what} has '{pattern}' in its name", hint=suggestion(pattern, names))
+    return Listing(sorted(found, key=lambda row: row[0].lower()), ("name", "kind", "is called"), lambda row: row)

@@ -16,21 +16,24 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from spdist.config.allowed import Allowed
+from spdist.engine.island.messages import kafka_endpoints
 from spdist.engine.shards.places import ObjectPlace
 from spdist.engine.shards.state import Positions
-from spdist.errors import EngineError, SpdistError
+from spdist.errors import EngineError, SpdistError, TransportUnavailableError
 from spdist.planning.columns.realtime import RealtimePlan
+from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import Assignment
 from spdist.runtime.group import GroupRuntime, wait_until
 from spdist.runtime.group_status import GroupState, InstanceStatus
-from spdist.runtime.kafka_inputs import user_sources
+from spdist.runtime.kafka_inputs import extents_of, user_sources
 from spdist.runtime.newest_revision import NewestRevision
 from spdist.runtime.progress import reason_of
 from spdist.runtime.realtime_checkpoints import Checkpoint, Checkpoints, ended, follows, island_ended, planned
 from spdist.runtime.shard_states import InstanceState
 from spdist.runtime.sinks import check_sinks
-from spdist.runtime.user_topics import check_user_topics
 from spdist.runtime.waiting import when_available
+from spdist.transports.options import options_of
 
 if TYPE_CHECKING:
     from spdist.engine.native.realtime import RealtimeQuery
@@ -264,3 +267,45 @@ class RealtimeRuntime:
         with self._lock:
             if self._last.state in ("STARTING", "RUNNING"):
                 self._last = replace(self._last, state=state, error=error)
+
+
+# Whether the Kafka topics of users are there that an app in real time reads and writes: Spark does not say which.
+
+
+def check_user_topics(assignment: Assignment, scripts: bool = False, allowed: Allowed | None = None) -> None:
+    """See that the Kafka topics of an instance's sources and sinks are there.
+
+    Parameters
+    ----------
+    assignment : Assignment
+        The instance.
+    scripts : bool
+        Whether functions that apps define in Python are known.
+    allowed : Allowed, optional
+        The secrets and files that the app may refer to; nothing by default.
+
+    Raises
+    ------
+    TransportError
+        A topic or partition that a source reads is not there; says which and what to do.
+    TransportUnavailableError
+        The brokers do not answer, or there is no topic that a sink writes, and the brokers make none by themselves.
+    """
+    # Kafka's client in Python takes its time to load: only where it is needed.
+    from spdist.connectors.kafka.link import KafkaAccess, KafkaTopics
+
+    for source in user_sources(assignment, scripts, allowed):
+        extents_of(source.reads)
+    for stream, sink in kafka_endpoints(CompiledInstance.of(assignment, scripts).checked, "sink"):
+        options = options_of(sink, stream, allowed)
+        topic, access = options.needed("topic", "orders"), KafkaAccess.of(options)
+        topics = KafkaTopics(access, creates=True)
+        try:
+            there = topics.extents((topic,))[topic]
+        finally:
+            topics.close()
+        if not there:
+            raise TransportUnavailableError(
+                f"{options.what}: there is no topic '{topic}' at {', '.join(access.servers)}",
+                hint="create it; the group goes on then",
+            )

@@ -8,7 +8,7 @@ import pytest
 
 from spdist.java.json.path import InvalidPathError
 from spdist.java.json.path_text import compile_path
-from spdist.mapping.paths import MISSING, find
+from spdist.mapping.json_payloads import MISSING, find
 
 TREE = {"a": {"b": [10, {"c d": 1}]}, "list": [{"v": 1}, {"v": 2}], "v": 0}
 

@@ -18,7 +18,7 @@ from spdist.engine.local.external_stores import external_stores
 from spdist.errors import ErrorKind, StoreError, UndefinedNameError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
-from spdist.language.editing.annotation_names import values
+from spdist.language.editing.completion import values
 from spdist.language.parsing.parser import parse
 from spdist.operators.tables.stores import Batch, OutsideStores
 from spdist.packages import use_packages

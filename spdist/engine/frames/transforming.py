@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
-from spdist.engine.frames.batch import run_batch_frames
+from spdist.engine.frames.app import FrameApp, checked_by, most_jump_ms
 from spdist.engine.frames.fitting import FrameRequest
-from spdist.engine.frames.plan import frames_by_stream, plan_frames
+from spdist.engine.frames.plan import FramePlan, frames_by_stream, plan_frames
+from spdist.engine.frames.routing import route
+from spdist.engine.frames.spans import reach
 from spdist.engine.frames.state import FrameDirectory
 from spdist.engine.frames.streaming import run_streaming_frames
+from spdist.engine.frames.wire import Told, Wire, by_shard
+from spdist.engine.shards.memory import arrow_without_pandas, collect_rarely
 from spdist.errors import MappingError
 from spdist.language.checking.checked import CheckedApp
 
-__all__ = ["SparkFrame", "output_of", "transform_frames"]
+__all__ = ["SparkFrame", "output_of", "run_shards", "transform_frames"]
 
 log = logging.getLogger(__name__)
 
@@ -115,3 +119,48 @@ class _Spark:
         partitions = int(self._session.conf.get("spark.sql.shuffle.partitions") or 1)
         cores = _CORES_ELSEWHERE if self._context is None else self._context.defaultParallelism
         return max(1, min(partitions, each * cores))
+
+
+# Batch frames: every shard is one sorted partition, which a task runs through as a stream of Arrow batches.
+
+
+def run_batch_frames(plan: FramePlan, frames: Sequence[DataFrame]) -> DataFrame:
+    """Return the result of an app over batch frames; Spark runs it when somebody asks for it."""
+    wire = Wire.of(plan, frames)
+    rows = wire.rows
+    if plan.shards > 1:
+        routed = rows.mapInArrow(lambda batches: route(plan, batches), wire.ddl("shard int"))
+        rows = routed.repartitionById(plan.shards, "shard")
+    else:
+        rows = rows.repartition(1)
+    ordered = rows.sortWithinPartitions("time", *wire.order)
+    return ordered.mapInArrow(lambda batches: run_shards(plan, batches), plan.result())
+
+
+def run_shards(plan: FramePlan, batches: Iterator[Any]) -> Iterator[Any]:
+    """Run the shards of a partition, usually one, in a task."""
+    arrow_without_pandas()
+    collect_rarely()
+    apps: dict[int, FrameApp] = {}
+    told = Told()
+    for batch in batches:
+        for shard, events in by_shard(told.events(batch)):
+            if shard not in apps:
+                apps[shard] = _begun(plan, shard, told)
+            yield from apps[shard].process(events)
+    if not apps and plan.shards == 1:
+        apps[0] = FrameApp(plan, 0)
+    for app in apps.values():
+        yield from app.pass_time()
+        if plan.until is not None:
+            yield from app.pass_time(plan.until)
+
+
+def _begun(plan: FramePlan, shard: int, told: Told) -> FrameApp:
+    """Return the app of a shard whose first event comes now: by then the others have been told of."""
+    app = FrameApp(plan, shard)
+    intervals = told.intervals
+    end = reach(intervals, None, most_jump_ms(checked_by(plan)))
+    if end is not None:
+        app.expect(intervals[0][0], end)
+    return app

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 
 from spdist.engine.local.app_context import AppContext
 from spdist.engine.local.elements import AppElements
-from spdist.engine.programs.failed_events import event_of, lose
 from spdist.engine.programs.operators_called import CalledOperators
 from spdist.engine.programs.state import (
     drop_state,
@@ -401,3 +400,26 @@ def _hand_over(receivers: Sequence[Receiver], chunk: Sequence[Arrival]) -> None:
 def _receiver_of(stream: str, process: Callable[[str, Sequence[Arrival]], None]) -> Receiver:
     """Return what receives single events and chunks of a stream, given what processes chunks."""
     return Receiver(lambda timestamp, row: process(stream, [(timestamp, row)]), lambda chunk: process(stream, chunk))
+
+
+# Events that a query of a program has failed on: its operators tell the error, and the stream counts them.
+
+
+def event_of(parts: Mapping[str, StreamPart], rank: int) -> list[Arrival]:
+    """Return which of all events has a rank."""
+    for part in parts.values():
+        place = int(part.ranks.searchsorted(rank))
+        if place < len(part.ranks) and part.ranks[place] == rank:
+            stamps = part.times if part.stamps is None else part.stamps
+            return [(int(stamps[place]), part.rows[place])]
+    raise IndexError(rank)
+
+
+def lose(context: AppContext, elements: AppElements, shape: Shape, number: int, arrivals: Sequence[Arrival]) -> None:
+    """Count the events of a chunk that the query with a number has failed on, with the error of its operators."""
+    read = next(query for query in shape.queries if query.number == number)
+    (stream,) = read.streams
+    try:
+        elements.query(read.checked.name).receivers[stream][1](arrivals)
+    except Exception as error:
+        context.junction(stream).failed(arrivals, error)

@@ -11,17 +11,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
+from spdist.connectors.registry import sink_types, source_types, store_types
 from spdist.language.catalog import Catalog
-from spdist.language.editing.annotation_names import ANNOTATIONS, APP_ANNOTATIONS, values
 from spdist.language.editing.completion_place import BEGINNINGS, CursorPlace, appended, enclosing, expected, place_at
 from spdist.language.editing.sketch import Input, inputs, selected, sketch
 from spdist.language.editing.statements import is_word
 from spdist.language.editing.tokens import Token, keywords, tokens
 from spdist.language.signatures import described
+from spdist.language.transport_names import MAPPINGS, STRATEGIES
 
-__all__ = ["Completion", "complete"]
+__all__ = ["Completion", "complete", "values"]
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
@@ -277,3 +278,59 @@ def _values(place: CursorPlace) -> Iterator[Offer]:
             yield from _attributes(known.attributes)
     key = "".join(token.text for token in place.before[opened + 1 :]).rpartition(",")[2].rstrip("=").lower()
     yield from ((value, "value", f"{key} of @{name}") for value in values(name, key))
+
+
+# Annotations that mean something, with their elements, for completion; which of them fit is the checker's word.
+
+
+#: ``@name``, and the elements that it usually has.
+ANNOTATIONS: Final[dict[str, tuple[str, ...]]] = {
+    "async": ("buffer.size", "workers", "batch.size.max"),
+    "attributes": (),
+    "cache": ("size", "cache.policy", "retention.period", "purge.interval"),
+    "destination": (),
+    "dist": ("execGroup", "parallel"),
+    "distribution": ("strategy", "partitionKey"),
+    "index": (),
+    "info": ("name",),
+    "map": ("type",),
+    "OnError": ("action",),
+    "PartitionById": ("enable",),
+    "payload": (),
+    "primaryKey": (),
+    "purge": ("enable", "interval", "idle.period"),
+    "retentionPeriod": ("sec", "min", "hours", "days", "months", "years"),
+    "sink": ("type", "on.error"),
+    "source": ("type",),
+    "store": ("type",),
+}
+#: ``@app:name``.
+APP_ANNOTATIONS: Final[dict[str, tuple[str, ...]]] = {
+    "clock": ("max.jump",),
+    "description": (),
+    "name": (),
+    "playback": ("idle.time", "increment"),
+    "statistics": ("interval",),
+    "transportChannelCreationEnabled": (),
+}
+
+
+#: What an element may be, whatever is connected, by annotation and element in lower case.
+_VALUES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
+    ("map", "type"): tuple(kind for kind in MAPPINGS if kind not in ("avro", "binary", "protobuf", "wso2event")),
+    ("distribution", "strategy"): STRATEGIES,
+    ("partitionbyid", "enable"): ("false", "true"),
+    ("onerror", "action"): ("LOG", "STORE", "STREAM"),
+    ("sink", "on.error"): ("LOG", "RETRY", "STORE", "STREAM", "WAIT"),
+}
+
+
+def values(annotation: str, element: str) -> tuple[str, ...]:
+    """Return what an element of an annotation may be, both in lower case; empty where it may be anything."""
+    if (annotation, element) == ("source", "type"):
+        return source_types()
+    if (annotation, element) == ("sink", "type"):
+        return tuple(sorted(("embedded", *sink_types())))
+    if (annotation, element) == ("store", "type"):
+        return tuple(sorted(store_types()))
+    return _VALUES.get((annotation, element), ())

@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 import pyarrow.compute as pc
 
+from spdist.functions.streams import told
 from spdist.language.types import Type
 from spdist.mapping.columns import PYTHON, ColumnarRows
 from spdist.operators.base import Arrival, Row
@@ -19,9 +20,9 @@ from spdist.operators.core.junction import NO_TIMER, StreamPart
 from spdist.program.arrays import ASKS, FAILURES, LINES
 from spdist.program.machine.compiler import Compiled
 from spdist.program.parts import Program
-from spdist.program.running.lines import write_lines
 from spdist.program.running.orders import answer
 from spdist.program.running.rooms import Rooms
+from spdist.program.running.texts import TextTable
 from spdist.program.running.values import names_of, nulls_of, rows_of, together
 from spdist.program.tables.text import REFUSED
 from spdist.program.windows.kinds import FAR
@@ -436,3 +437,14 @@ def _is_far(times: Any) -> bool:
     """Tell whether a column has a time that is left to operators."""
     least, most = pc.min_max(times).values()
     return len(times) > 0 and (least.as_py() <= -FAR or most.as_py() >= FAR)
+
+
+# The lines that a loop has noted for the log.
+
+
+def write_lines(arrays: Mapping[str, Any], texts: TextTable) -> None:
+    """Write what the loop has noted, in that order; then there is nothing. There must be a ``#log`` in the program."""
+    count, arrays[LINES][0] = int(arrays[LINES][0]), 0
+    levels, numbers = (arrays[f"{LINES}_{name}"][:count].tolist() for name in ("level", "text"))
+    for level, number in zip(levels, numbers, strict=True):
+        told(level, None if number < 0 else texts.text(number))

@@ -23,10 +23,10 @@ from spdist.operators.windows.sort import PLACES
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.shape import Batched, Read, Sessions, Sliding
-from spdist.program.states.bound import load_bounds, stored_bounds
 from spdist.program.states.dues import load_dues, stored_dues
 from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
 from spdist.program.states.session import load_sessions, session_lists, session_slots, stored_sessions
+from spdist.program.states.totals import load_bounds, stored_bounds
 from spdist.program.states.unique import UniqueState, load_unique, read_unique, stored_unique, written_unique
 from spdist.program.windows.kinds import FAR, Cron, Kept
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import LongType, StructType
 
-from spdist.engine.frames.batch import run_shards
 from spdist.engine.frames.fitting import FrameRequest
 from spdist.engine.frames.plan import FramePlan, plan_frames
 from spdist.engine.frames.routing import route
 from spdist.engine.frames.shards import FrameShards
 from spdist.engine.frames.spark_types import spark_type
 from spdist.engine.frames.state import FrameDirectory, QueryStart
+from spdist.engine.frames.transforming import run_shards
 from spdist.engine.shards.shard import SnapshotPolicy
 from spdist.extension import catalog
 from spdist.language.checking.checker import check

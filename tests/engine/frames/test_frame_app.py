@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from spdist.engine.frames.app import FrameApp
-from spdist.engine.frames.batch import run_shards
 from spdist.engine.frames.plan import FramePlan
 from spdist.engine.frames.spans import Spans, covered, reach
+from spdist.engine.frames.transforming import run_shards
 from spdist.engine.frames.wire import value_column
 from spdist.errors import MappingError
 from tests.engine.frames.pipeline import came, planned, wire
