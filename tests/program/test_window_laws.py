@@ -107,7 +107,7 @@ def timers_behind() -> Iterator[None]:
         return rank(query if query >= 0 else 1000 - query, operator)
 
     with ExitStack() as stack:
-        for module in ("timer_text", "text", "states.window"):
+        for module in ("timer_text", "text", "states.dues"):
             stack.enter_context(patch(f"spdist.program.{module}.rank", behind))
         yield
 

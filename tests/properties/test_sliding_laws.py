@@ -195,6 +195,8 @@ ALSO = [
     query("time(3)", SELECTIONS[0]).replace("insert", "insert all events"),
     query("timeLength(3, 2)", SELECTIONS[0]).replace("insert", "insert expired events"),
     query("delay(3)", SELECTIONS[0]),
+    query("length(0)", SELECTIONS[0]),
+    query("lengthBatch(0)", SELECTIONS[0]),
 ]
 
 
@@ -208,8 +210,7 @@ def test_what_else_is_taken_at_once(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        query("length(0)", SELECTIONS[0]),
-        query("lengthBatch(0)", SELECTIONS[0]),
+        query("time(0)", SELECTIONS[0]),
         "@purge(enable='true', interval='1 sec', idle.period='1 sec') " + query("timeBatch(50)", KEYED[0], True),
     ],
 )
