@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 import numpy
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba.core.caching import IndexDataCacheFile
 
 from spdist.functions.aggregators import _remove_from_long
 from spdist.java import numbers
 from spdist.java.objects import box_float, hash_of
 from spdist.java.order import place_of_real, place_of_text
-from spdist.program.machine import arithmetic, kernels, sorting
+from spdist.program.machine import arithmetic, kernels, passes, sorting
 from spdist.program.running.texts import TextTable
 
 _INTS = st.integers(-(2**31), 2**31 - 1)
@@ -153,3 +157,23 @@ def test_reals_have_the_hash_codes_that_the_operators_give_them(value: float) ->
     assert sorting.word_hash(arithmetic.key_bits(value)) == hash_of(value)
     narrow = numbers.float32(value)
     assert sorting.float_hash(narrow) == hash_of(box_float(narrow))
+
+
+def test_who_saves_code_at_the_same_time_does_not_take_the_name_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert passes.program is not None  # from then on numba's caches are locked
+    caches = [IndexDataCacheFile(str(tmp_path), "function", "stamp") for _ in range(2)]
+    look, other = caches[0]._load_index, threading.Thread(target=caches[1].save, args=("reals", "code for reals"))
+
+    def look_while_the_other_saves() -> Any:
+        found = look()
+        other.start()
+        other.join(0.5)
+        return found
+
+    monkeypatch.setattr(caches[0], "_load_index", look_while_the_other_saves)
+    caches[0].save("numbers", "code for numbers")
+    monkeypatch.undo()
+    other.join()
+    assert [caches[0].load(key) for key in ("reals", "numbers")] == ["code for reals", "code for numbers"]

@@ -4,14 +4,21 @@ The others look for closures, functions to be written out, lists of unlike thing
 program has numbers, pointers and loops. Nor does each assignment become a variable of its own (`ReconstructSSA`), as
 LLVM does that again, and faster, but where a name has numbers of several types. What numba finds for a call
 of some types it is asked once. A text is compiled in 0.4 of the time, to the same instructions.
+
+Processes that compile at the same time share numba's cache of functions; here they wait for each other while one of
+them writes to it.
 """
 
 from __future__ import annotations
 
+import fcntl
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import numba
 from numba.core import ir, types
+from numba.core.caching import IndexDataCacheFile
 from numba.core.compiler import CompilerBase
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.errors import TypingError
@@ -109,4 +116,25 @@ class _Passes(CompilerBase):
         return [made]
 
 
+def _locked(method: Callable[..., Any], how: int) -> Callable[..., Any]:
+    """Return a method of numba's cache of a function that holds a lock of its file meanwhile.
+
+    Without it two processes that save code for other types give it one name: what is loaded for one is that of the
+    other, and who calls the function cannot be compiled any more.
+    """
+
+    def call(cache: Any, *given: Any) -> Any:
+        with ExitStack() as stack:
+            try:
+                lock = stack.enter_context(open(f"{cache._index_path}.lock", "w", encoding="utf-8"))
+                fcntl.flock(lock, how)
+            except OSError:
+                pass  # there is no such folder yet, or it only can be read
+            return method(cache, *given)
+
+    return call
+
+
+IndexDataCacheFile.save = _locked(IndexDataCacheFile.save, fcntl.LOCK_EX)  # type: ignore[method-assign]
+IndexDataCacheFile.load = _locked(IndexDataCacheFile.load, fcntl.LOCK_SH)  # type: ignore[method-assign]
 program = numba.njit(**HOW, pipeline_class=_Passes)  # type: ignore[call-overload]
