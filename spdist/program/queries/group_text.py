@@ -22,7 +22,7 @@ from spdist.program.patterns.shape import Matched
 from spdist.program.queries.filter_text import tested
 from spdist.program.shape import Batched, Query, Read, Sliding
 
-__all__ = ["GroupWriter", "declared", "updated"]
+__all__ = ["GroupWriter", "declared", "first_values", "updated"]
 
 #: So many groups without events are there at most when a chunk is over.
 MOST_WAITING = 1024
@@ -206,11 +206,7 @@ class GroupWriter:
 
     def first(self, group: str) -> list[str]:
         """Return what lets the totals of a group be those of nothing."""
-        lines = []
-        for _, aggregate in self.found:
-            values = zip(aggregate.slots, aggregate.form.slots, strict=True)
-            lines += [f"{name}[{group}] = {value}" for name, (_, value) in values]
-        return lines
+        return [line for _, aggregate in self.found for line in first_values(aggregate, group)]
 
     def empty(self, group: str) -> list[str]:
         """Return the conditions under which nothing is left in the totals of a group."""
@@ -311,6 +307,12 @@ class GroupWriter:
 
     def _type_of(self, expression: ast.Expression, scope: Scope | None = None) -> Type:
         return type_of(expression, scope or self.query.read.checked.scope, catalog(False))
+
+
+def first_values(aggregate: Aggregate, group: str) -> list[str]:
+    """Return what gives the slots of an aggregator the values that they have before any event."""
+    values = zip(aggregate.slots, aggregate.form.slots, strict=True)
+    return [f"{name}[{group}] = {value}" for name, (_, value) in values]
 
 
 def updated(

@@ -20,7 +20,7 @@ from spdist.operators.selection.selector import is_aggregator
 from spdist.program.aggregators import typed_form
 from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.parts import Aggregate, Event, QueryText, Whole, indent
-from spdist.program.queries.group_text import declared, updated
+from spdist.program.queries.group_text import declared, first_values, updated
 from spdist.program.shape import Sliding
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.kinds import WindowBound
@@ -123,8 +123,7 @@ class ConditionText:
         """Return what lets the aggregators be those of nothing."""
         lines: list[str] = []
         for _, one in self._found:
-            slots = zip(one.slots, one.form.slots, strict=True)
-            lines += [f"{name}[{self._key}] = {first}" for name, (_, first) in slots]
+            lines += first_values(one, self._key)
             lines += [one.filled(line, self._key) for line in one.form.reset]
         return lines
 
