@@ -4,7 +4,8 @@ A broker is started on this machine. The events of a workload are drawn into top
 same topics, run: Spark moving the bytes untouched (what reading and writing cost by themselves), the app on Spark, and
 Siddhi's own engine with lean connectors (`tests/bench/peer/KafkaPeer.java`), one thread, where Maven finds it. Spark's
 rates are those of the second half of the events, the apps' those of the best of some runs in one JVM: starting up and
-compiling counts for nobody.
+compiling counts for nobody. Where an app has several results for each event, which are one message, Spark also writes
+each record's bytes as often: to move the input once says nothing of what so many results cost.
 
 Examples: ``python -m tests.bench.over_kafka``; ``… --count 200000 --no-peer length_window_avg``.
 """
@@ -23,6 +24,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
 
 from spdist import check
 from spdist.engine.spark.jars import add_jars, kafka_jars
@@ -52,6 +55,8 @@ VARIATIONS = {
     "chain": (r"(?<!begin\n  @info\(name='q'\)\n  )from S\b", "from S select * insert into S1;\nfrom S1"),
 }
 PATIENCE_S = 240.0
+#: Results are counted in so many messages.
+SAMPLE = 1000
 #: Without these Spark alone would be three times as slow: few large polls, few large requests.
 TUNED = {
     "kafka.max.poll.records": "100000",
@@ -114,17 +119,30 @@ def _workload(name: str, chosen: argparse.Namespace) -> Workload:
 
 def _one(bench: Bench, chosen: argparse.Namespace) -> None:
     bench.load(bench.prefix, bench.count)
-    rates = [bench.spark_alone(), bench.ours(), *(() if chosen.no_peer else (bench.siddhi(),))]
-    told = "".join(f"{rate:>14,.0f}" if rate else f"{'—':>14}" for rate in rates)
-    ratios = [f"{rates[1] / rate:.2f}×" if rate else "—" for rate in rates if rate is not rates[1]]
+    alone, (ours, results) = bench.spark_alone(), bench.ours()
+    peers = [] if chosen.no_peer else [bench.siddhi()]
+    told = "".join(f"{rate:>14,.0f}" if rate else f"{'—':>14}" for rate in (alone, ours, *peers))
+    ratios = [f"{ours / rate:.2f}×" if rate else "—" for rate in (alone, *peers)]
     print(f"{bench.workload.name:<26}{told}  {' · '.join(ratios)}", flush=True)
+    if (copies := round(results)) > 1:
+        alone = bench.spark_alone(copies)
+        print(f"  {f'{copies} results for each':<24}{alone:>14,.0f}{ours:>14,.0f}  {ours / alone:.2f}×", flush=True)
     if chosen.vary:
         for name, text in _varied(bench.workload.text):
             varied = replace(
                 bench, home=bench.home / name.replace(" ", "_"), workload=replace(bench.workload, text=text)
             )
-            rate = varied.ours()
-            print(f"  {name:<24}{'':>14}{rate:>14,.0f}  {rate / rates[1]:.2f}× its base", flush=True)
+            rate, found = varied.ours()
+            moved = _moved(found, results, rate / ours)
+            print(f"  {name:<24}{'':>14}{rate:>14,.0f}  {rate / ours:.2f}× its base{moved}", flush=True)
+
+
+def _moved(found: float, results: float, ratio: float) -> str:
+    """Return what a ratio is in events in and results out, where an app has other numbers of results for each event."""
+    if abs(found - results) < 0.1:
+        return ""
+    moved = ratio * (1 + found) / (1 + results)
+    return f", {moved:.2f}× in events and results: {found:.2f} results for each event in place of {results:.2f}"
 
 
 def _varied(text: str) -> Iterator[tuple[str, str]]:
@@ -166,16 +184,18 @@ class Bench:
         self.peer.call("Load", self.servers, prefix, 1, count, START_MS, drawn.events_per_second, drawn.seed,
                        *drawn.description)  # fmt: skip
 
-    def spark_alone(self) -> float:
-        """Return the rate at which Spark moves the bytes from the topics to another."""
+    def spark_alone(self, copies: int = 1) -> float:
+        """Return the rate at which Spark moves the bytes from the topics to another, of each record so often."""
         topics = ",".join(self.prefix + stream for stream, _ in self.workload.streams)
-        with self._host("alone") as host:
+        with self._host(f"alone_{copies}") as host:
             add_jars(host.session, kafka_jars())
             options = {"kafka.bootstrap.servers": self.servers, "startingOffsets": "earliest", **TUNED}
             read = host.session.readStream.format("kafka").options(**options, subscribe=topics)
             records = read.option("maxOffsetsPerTrigger", self._batch).load().selectExpr("key", "value")
+            if copies > 1:
+                records = records.selectExpr("key", f"repeat(cast(value as string), {copies}) as value")
             writer = records.writeStream.format("kafka").options(**options, topic=f"{self.prefix}alone")
-            query = writer.option("checkpointLocation", str(self.home / "checkpoint")).start()
+            query = writer.option("checkpointLocation", str(self.home / f"checkpoint_{copies}")).start()
             seen: dict[int, int] = {}
 
             def read_so_far() -> int:
@@ -184,10 +204,30 @@ class Bench:
 
             return self._rate(read_so_far)
 
-    def ours(self) -> float:
-        """Return the best rate of the app on Spark."""
+    def ours(self) -> tuple[float, float]:
+        """Return the best rate of the app on Spark, and how many results it has for each event."""
+        before, _ = self._written()
         with self._host("ours") as host:
-            return max(self._ours(host, run) for run in range(self.chosen.runs))
+            rate = max(self._ours(host, run) for run in range(self.chosen.runs))
+        messages, results = self._written()
+        return rate, results * (messages - before) / (self.count * self.chosen.runs)
+
+    def _written(self) -> tuple[int, float]:
+        """Return how many messages the topic of our results has, and how many results the latest have on average."""
+        consumer = KafkaConsumer(bootstrap_servers=self.servers)
+        try:
+            topic = f"{self.prefix}ours"
+            places = [TopicPartition(topic, place) for place in consumer.partitions_for_topic(topic) or ()]
+            ends = consumer.end_offsets(places) if places else {}
+            if not any(ends.values()):
+                return 0, 0.0
+            consumer.assign(places)
+            for place, end in ends.items():
+                consumer.seek(place, max(end - SAMPLE, 0))
+            values = [one.value for some in consumer.poll(10_000).values() for one in some]
+            return int(sum(ends.values())), sum(value.count(b'"event"') for value in values) / max(len(values), 1)
+        finally:
+            consumer.close()
 
     def _ours(self, host: SparkHost, run: int) -> float:
         group = GroupRuntime(prepare(self._connected(run), self.chosen.shards), host, "bench")
