@@ -45,6 +45,8 @@ ARROW: dict[Type, Any] = {
 #: SiddhiQL type → that of its values in Python.
 PYTHON = {Type.STRING: str, Type.INT: int, Type.LONG: int, Type.FLOAT: float, Type.DOUBLE: float, Type.BOOL: bool}
 
+_KINDS = {arrow: kind for kind, arrow in ARROW.items()}
+
 #: The type of the arrays, with offsets of 64 bits: what a batch puts out may be more than 2 GiB.
 OCTETS = pa.large_binary()
 _NOTHING = pa.scalar(b"", OCTETS)
@@ -110,6 +112,17 @@ class ColumnarRows(Sequence[Row]):
         if all(part._rows is not None for part in parts):
             made._rows = [row for part in parts for row in part]
             made._told = True
+        return made
+
+    def alike(self, rows: Sequence[Row]) -> ColumnarRows | None:
+        """Return other rows as columns of the types of these; None where a value is of another type.
+
+        Rows that are columns already are returned as they are.
+        """
+        kinds = [_KINDS.get(type, Type.OBJECT) for type in self.types]
+        made = ColumnarRows.of(rows, kinds, range(len(kinds)))
+        if made is not None and made is not rows:
+            made._wanted = self._wanted
         return made
 
     def cut(self, begin: int, end: int) -> ColumnarRows:
@@ -191,12 +204,15 @@ class ColumnarRows(Sequence[Row]):
 
 
 def all_rows(parts: Sequence[Sequence[Row]]) -> Sequence[Row]:
-    """Return the rows of several sequences, at least one, as one; columns stay columns."""
+    """Return the rows of several sequences, at least one, as one; columns stay columns, and fewer rows become some."""
     if len(parts) == 1:
         return parts[0]
     read = [part for part in parts if isinstance(part, ColumnarRows)]
-    alike = len(read) == len(parts) and len({part.types for part in read}) == 1
-    return ColumnarRows.following(read) if alike else list(chain.from_iterable(parts))
+    if len({part.types for part in read}) == 1 and 2 * sum(map(len, read)) >= sum(map(len, parts)):
+        alike = [made for part in parts if (made := read[0].alike(part)) is not None]
+        if len(alike) == len(parts):
+            return ColumnarRows.following(alike)
+    return list(chain.from_iterable(parts))
 
 
 def _batch(columns: Sequence[Any]) -> Any:

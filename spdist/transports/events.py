@@ -84,7 +84,7 @@ class Events:
 
     @classmethod
     def following(cls, parts: Sequence[Events]) -> Events:
-        """Return the events of several, in order, as those of one; rows stay columns where all are."""
+        """Return the events of several, in order, as those of one; rows stay columns where most are."""
         if len(parts) == 1:
             return parts[0]
         if not parts:

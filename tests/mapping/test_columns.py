@@ -82,3 +82,27 @@ def test_rows_are_made_when_somebody_looks() -> None:
     assert asked == [1]
     assert list(all_rows([rows, rows])) == [*ROWS, *ROWS]
     assert asked == [1]
+
+
+def test_a_few_rows_become_columns_behind_others() -> None:
+    # A timer behind a batch puts out a few rows; nobody should make rows of the whole batch for them.
+    together = all_rows([ROWS[:1], made(ROWS), made(ROWS)])
+    assert isinstance(together, ColumnarRows)
+    assert list(together) == [ROWS[0], *ROWS, *ROWS]
+    texts = [JsonTexts(NAMES, rows, numpy.arange(len(rows) + 1)) for rows in (made(ROWS), ROWS[:1])]
+    assert isinstance(JsonTexts.following(texts)._rows, ColumnarRows)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [made(ROWS), [("x", 1, 2, 3, 0.5, True)]],  # 3 is no float: as one it would be written as 3.0
+        [made(ROWS), [("\ud800", 1, 2, 0.5, 0.5, True)]],
+        [ROWS, made(ROWS[:1]), ROWS],
+    ],
+    ids=["another type", "half a character", "most are rows"],
+)
+def test_rows_that_columns_would_change_stay_rows(parts: list[Any]) -> None:
+    together = all_rows(parts)
+    assert isinstance(together, list)
+    assert repr(together) == repr([row for part in parts for row in part])

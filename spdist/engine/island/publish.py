@@ -133,7 +133,7 @@ class OutputEvents:
         )
 
     def drain(self) -> Events:
-        """Return the events in order, and forget them; rows stay columns where all are."""
+        """Return the events in order, and forget them; rows stay columns where most are."""
         self._close()
         parts, self._parts = self._parts, []
         return Events.following(parts)
