@@ -59,6 +59,8 @@ from S#window.length(0) as l left outer join A#window.length(3) as r on l.kind =
 select l.kind as a, count() as n, maxForever(r.price) as p group by l.kind insert all events into Out7;
 from S#window.lengthBatch(0) as l full outer join A#window.length(3) as r on l.sym == r.sym
 select l.sym as a, sum(l.total) as t, r.price as p insert into Out8;
+from S#window.length(2) as l join A#window.lengthBatch(0) as r on l.kind == r.kind
+select l.sym as a, r is null as g insert into Out10;
 from S#window.timeLength(50, 0) as l join A#window.sort(0, price) as r on l.kind == r.kind
 select l.sym as a, count() as n, sum(r.volume) as v insert all events into Out9;
 from S#window.timeLength(50, 0) as l join A#window.length(4) as r on l.kind == r.kind

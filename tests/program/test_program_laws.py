@@ -53,6 +53,7 @@ from tests.program.chosen_apps import (
     UNIQUE_MORE,
 )
 from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events, with_objects
+from tests.program.program_names import unknown_names
 
 # Executed by Python, whole numbers are numpy's, which warn where they wrap as they should.
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
@@ -109,6 +110,7 @@ class Watched:
             assert programmed is not None
             assert programmed.compile() is not None, programmed.reason
             assert programmed.program is not None
+            assert unknown_names(programmed.program.source) == set()
             programmed.begin(self._compiled(programmed.program))
 
     def run(self, events: Sequence[Arrival]) -> None:

@@ -175,10 +175,7 @@ class SideRows:
         """Return what puts the event of node ``d`` behind those of its key."""
         if not self._keys:
             return []
-        arrays, name = self._whole.arrays, self._text.name
-        for part, room in (("first", self._index), ("last", self._index), ("link", self._nodes), ("of", self._nodes)):
-            arrays.declare(f"{name}_{part}", NUMBER, room, "-1")
-        arrays.declare(f"{name}_size", NUMBER, self._index)
+        arrays, name = self._whole.arrays, self._declared()
         number, values = self._whole.name(), [read(place) for place in self._keys]
         enters = [
             *finds(arrays, f"{name}_k", self._index, self._words(values), number),
@@ -195,11 +192,19 @@ class SideRows:
             enters = [f"{number} = -1", f"if not ({null}):", *indent(enters)]
         return [*enters, f"{name}_of[d] = {number}"]
 
+    def _declared(self) -> str:
+        """Declare the chains of keys, and return with what their names begin: what no event enters has them, too."""
+        arrays, name = self._whole.arrays, self._text.name
+        for part, room in (("first", self._index), ("last", self._index), ("link", self._nodes), ("of", self._nodes)):
+            arrays.declare(f"{name}_{part}", NUMBER, room, "-1")
+        arrays.declare(f"{name}_size", NUMBER, self._index)
+        return name
+
     def leaves(self) -> list[str]:
         """Return what takes the event of node ``d`` out of those of its key, of which it is the oldest one."""
         if not self._keys:
             return []
-        name, number = self._text.name, self._whole.name()
+        name, number = self._declared(), self._whole.name()
         table = self._whole.arrays.table(f"{name}_k", self._width, self._index)
         return [
             f"{number} = {name}_of[d]",
@@ -246,6 +251,7 @@ class SideRows:
         first, chain, size = f"{all}[{self._key}]", f"{name}_next", f"{all}_size[{self._key}]"
         seek: list[str] = []
         if keys:
+            self._declared()
             number = self._whole.name()
             seek = seeks(self._whole.arrays, f"{name}_k", self._index, self._words(keys), number)
             null = either(*(value.null for value in keys))
