@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from spdist.language.types import Type
 from spdist.program.machine import kernels
-from spdist.program.running.texts import TextTable
-from spdist.program.running.values import rows_of, values_of
+from spdist.program.running.values import TextTable, rows_of, values_of
 
 _VALUES: dict[Any, st.SearchStrategy[Any]] = {
     pa.string(): st.text(max_size=20),

@@ -20,7 +20,7 @@ from spdist.java import numbers
 from spdist.java.objects import box_float, hash_of
 from spdist.java.order import place_of_real, place_of_text
 from spdist.program.machine import arithmetic, kernels, passes, sorting
-from spdist.program.running.texts import TextTable
+from spdist.program.running.values import TextTable
 
 _INTS = st.integers(-(2**31), 2**31 - 1)
 _LONGS = st.sampled_from([0, 1, -1, 2**52, -(2**52), 2**53 + 1, 2**63 - 1, -(2**63)]) | st.integers(-(2**63), 2**63 - 1)

@@ -1,4 +1,4 @@
-"""Texts: the table of them (`spdist.program.running.texts`), and those of some rows; only imported where numba is.
+"""Texts: the table of them (`spdist.program.running.values`), and those of some rows; only imported where numba is.
 
 A text is read eight bytes at a time, and its bytes are only compared where it is longer than seven: the hash of a
 shorter one, with its length, is a permutation of what it consists of. A number of the table is a row of it, so one

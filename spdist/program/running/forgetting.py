@@ -15,8 +15,7 @@ from spdist.language.types import Type
 from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched
 from spdist.program.running.running import Running
-from spdist.program.running.texts import TextTable
-from spdist.program.running.values import ObjectTable
+from spdist.program.running.values import ObjectTable, TextTable
 from spdist.program.states.bucket import text_places
 from spdist.program.states.join import side_keys
 from spdist.program.states.table import row_nodes, used_tables

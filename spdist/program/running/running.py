@@ -22,8 +22,7 @@ from spdist.program.machine.compiler import Compiled
 from spdist.program.parts import Program
 from spdist.program.running.orders import answer
 from spdist.program.running.rooms import Rooms
-from spdist.program.running.texts import TextTable
-from spdist.program.running.values import names_of, nulls_of, rows_of, together
+from spdist.program.running.values import TextTable, names_of, nulls_of, rows_of, together
 from spdist.program.tables.text import REFUSED
 from spdist.program.windows.kinds import FAR
 
