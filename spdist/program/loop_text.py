@@ -53,6 +53,7 @@ def module(
         "from spdist.program.machine.arithmetic import *",
         "from spdist.program.machine.cell_kernels import *",
         "from spdist.program.machine.days import *",
+        "from spdist.program.machine.hash_tables import *",
         "from spdist.program.machine.kernels import *",
         "from spdist.program.machine.sorting import *",
         *(["from spdist.program.machine.calls import *"] if calls else []),

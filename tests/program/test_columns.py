@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spdist.language.types import Type
-from spdist.program.machine import kernels
+from spdist.program.machine import hash_tables
 from spdist.program.running.values import TextTable, rows_of, values_of
 
 _VALUES: dict[Any, st.SearchStrategy[Any]] = {
@@ -30,7 +30,7 @@ def test_rows_of_a_column_are_those_that_arrow_takes(arrow: Any, nulls: bool, da
     column = pa.array(data.draw(st.lists(values, min_size=1, max_size=20)), arrow)
     column = column.slice(data.draw(st.integers(0, len(column) - 1)))
     rows = numpy.array(data.draw(st.lists(st.integers(0, len(column) - 1), min_size=1)), numpy.int64)
-    found = rows_of(column, rows, kernels)
+    found = rows_of(column, rows, hash_tables)
     found.validate(full=True)
     assert found.equals(column.take(pa.array(rows)))
 
@@ -49,7 +49,7 @@ def test_values_are_a_column_of_their_own(type: Type) -> None:
 
 
 def test_texts_by_number_may_be_null() -> None:
-    table = TextTable(kernels, ())
+    table = TextTable(hash_tables, ())
     assert table.texts(numpy.zeros(2, numpy.int64), numpy.ones(2, numpy.uint8)).to_pylist() == [None, None]
     numbers = table.numbers(pa.array(["a", "a longer text", ""]))
     texts = table.texts(numbers[::-1], numpy.array([0, 1, 0]))
@@ -60,4 +60,4 @@ def test_texts_by_number_may_be_null() -> None:
 @pytest.mark.parametrize("row", [-1, 3, 2**40])
 def test_no_row_is_read_that_is_not_there(row: int) -> None:
     with pytest.raises(IndexError):
-        rows_of(pa.array(["a", "b", "c"]), numpy.array([row]), kernels)
+        rows_of(pa.array(["a", "b", "c"]), numpy.array([row]), hash_tables)

@@ -19,7 +19,7 @@ from spdist.functions.aggregators import _remove_from_long
 from spdist.java import numbers
 from spdist.java.objects import box_float, hash_of
 from spdist.java.order import place_of_real, place_of_text
-from spdist.program.machine import arithmetic, kernels, passes, sorting
+from spdist.program.machine import arithmetic, hash_tables, kernels, passes, sorting
 from spdist.program.running.values import TextTable
 
 _INTS = st.integers(-(2**31), 2**31 - 1)
@@ -66,15 +66,15 @@ def test_a_table_of_keys_is_a_dictionary(steps: list[tuple[int, int, bool]]) -> 
     known: dict[tuple[int, int], int] = {}
     for first, second, leaves in steps:
         word[:] = first, second
-        found = kernels.find(slots, keys, meta, after, word, 2)
+        found = hash_tables.find(slots, keys, meta, after, word, 2)
         assert found == known.setdefault((first, second), found)
         if leaves:
-            kernels.release(slots, keys, meta, after, known.pop((first, second)), 2)
-            assert kernels.known(slots, keys, meta, word, 2) == -1
+            hash_tables.release(slots, keys, meta, after, known.pop((first, second)), 2)
+            assert hash_tables.known(slots, keys, meta, word, 2) == -1
         assert len(set(known.values())) == len(known) == meta[2]
     for key, number in known.items():
         word[:] = key
-        assert kernels.known(slots, keys, meta, word, 2) == number
+        assert hash_tables.known(slots, keys, meta, word, 2) == number
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5), st.booleans()), max_size=80), st.booleans())
@@ -112,7 +112,7 @@ _TEXTS = (
 
 @given(st.lists(st.lists(_TEXTS | st.none(), max_size=30), max_size=8), st.integers(0, 3))
 def test_texts_have_numbers_of_their_own(columns: list[list[str | None]], skipped: int) -> None:
-    table = TextTable(kernels, ("first", "second"))
+    table = TextTable(hash_tables, ("first", "second"))
     known = {"first": 0, "second": 1}
     for column in columns:
         found = table.numbers(pa.array(column, pa.string()).slice(skipped))
@@ -132,7 +132,7 @@ def test_texts_have_numbers_of_their_own(columns: list[list[str | None]], skippe
 
 @given(st.lists(st.tuples(_TEXTS, st.integers(-2, 2), st.booleans()), max_size=40), st.sampled_from([0, 1, 2]))
 def test_places_are_sorted_stably_and_nulls_come_last(rows: list[tuple[str, int, bool]], texts: int) -> None:
-    table, count = TextTable(kernels, ()), len(rows)
+    table, count = TextTable(hash_tables, ()), len(rows)
     words = numpy.array([number for _, number, _ in rows], numpy.int64)
     if texts:
         words = table.numbers(pa.array([text for text, _, _ in rows], pa.string()))

@@ -39,8 +39,8 @@ _AFTER = "SPDIST_COMPILE_AFTER"
 _EVENTS = 20_000
 #: The modules that machine code depends on, next to the text: what it calls, and this one.
 _USED = (
-    *("addresses", "arithmetic", "calls", "cell_kernels", "compiler", "days", "kernels", "passes", "purge_kernels"),
-    *("reorder_kernels", "shared", "sorting"),
+    *("addresses", "arithmetic", "calls", "cell_kernels", "compiler", "days", "hash_tables", "kernels", "passes"),
+    *("purge_kernels", "reorder_kernels", "shared", "sorting"),
 )
 #: Held while a module is imported: threads of two apps may load the same program, and neither may see half of it.
 _IMPORTING = threading.Lock()
@@ -68,11 +68,12 @@ def is_available() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A compiled program: its function, what expires events, the module of what both call, and how it calls Python."""
+    """A compiled program: its function, what expires events, modules of what both call, and how it calls Python."""
 
     run: Any
     expire: Any
     kernels: Any
+    hash_tables: Any
     #: From arrays, in the order of the text, to what ``run`` is given for them in each call, until there are others;
     #: ``expire`` is given the arrays.
     given: Callable[[Iterable[Any]], tuple[Any, ...]]
@@ -84,13 +85,14 @@ class Compiled:
 
 def interpreted(program: Program) -> Compiled:
     """Return a program whose text is executed by Python: for tests, which need many programs and few events."""
-    from spdist.program.machine import kernels
+    from spdist.program.machine import hash_tables, kernels
 
     names: dict[str, Any] = {}
     exec(_code(program.source), names)
     names["uintp"] = _place
     names["called"] = lambda callback, *numbers: callback(*map(int, numbers))
-    return Compiled(names["run"], names["expire"], kernels, tuple, _lending, lambda function: (function, function))
+    own = names["run"], names["expire"], kernels, hash_tables
+    return Compiled(*own, tuple, _lending, lambda function: (function, function))
 
 
 @lru_cache(16)
@@ -313,7 +315,7 @@ def _load(file: Path) -> Compiled:
     import numba
     from numba.core.dispatcher import Dispatcher
 
-    from spdist.program.machine import kernels
+    from spdist.program.machine import hash_tables, kernels
     from spdist.program.machine.addresses import addresses_of, lending
 
     module = _module(file)
@@ -323,7 +325,7 @@ def _load(file: Path) -> Compiled:
     if isinstance(expire, Dispatcher):  # else it does nothing, or little
         expire.compile((numba.int64, whole))
         expire = lambda now, *arrays: module.expire(now, *addresses_of(arrays))  # noqa: E731
-    return Compiled(module.run, expire, kernels, addresses_of, lending, _callback)
+    return Compiled(module.run, expire, kernels, hash_tables, addresses_of, lending, _callback)
 
 
 def _callback(function: Callable[[int, int, int], int]) -> tuple[Any, Any]:

@@ -1,53 +1,26 @@
-"""What the text of programs calls: hash tables and ordered lists over flat arrays.
+"""What the text of programs calls: ordered lists and timers over flat arrays. For tables see `hash_tables`.
 
 Everything here is compiled together with a program; this module is only imported where there is numba. No function
 raises, none allocates: whoever calls has made room before.
-
-Notes
------
-A table of keys is five arrays. ``slots`` has the number of a key, or -1, at the place that its hash says or behind it
-(linear probing; its length is a power of two, at least twice the number of keys). ``keys`` has `width` words of each
-number, one after the other. ``meta`` is: the lowest number that was never given, the first free number (-1: none), how
-many keys there are, the seed of the hash, and how many slots there are less one: the array may be longer. ``after``
-links the free numbers. ``word`` is what is looked for.
 """
 
 from __future__ import annotations
 
-import numpy
-
 from spdist.program.machine.arithmetic import key_bits, loop
-from spdist.program.machine.text_kernels import SLACK, bounds_gathered, number_texts, refill_texts, texts_gathered
 
 __all__ = [
-    "SLACK",
     "allot",
     "append",
-    "bounds_gathered",
     "candidate_enters",
     "candidate_leaves",
     "candidates_go",
     "cell_stays",
     "due_asked",
     "due_done",
-    "find",
-    "find_all",
-    "forget_from",
-    "forgotten",
     "give_back",
-    "hashed",
     "insert_by_time",
-    "known",
-    "number_texts",
     "order_by_time",
     "real_leaves",
-    "refill",
-    "refill_texts",
-    "release",
-    "slot_1",
-    "slot_2",
-    "slot_3",
-    "texts_gathered",
     "timer_gone",
     "timer_set",
     "unlink",
@@ -218,140 +191,6 @@ def cell_stays(first, last, number, after, cell):  # type: ignore[no-untyped-def
     last[number] = cell
 
 
-@loop
-def hashed(word, start, width, seed):  # type: ignore[no-untyped-def]
-    """Return the hash of `width` words."""
-    mixed = numpy.uint64(seed)
-    for place in range(start, start + width):
-        mixed = (mixed ^ numpy.uint64(word[place])) * numpy.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> numpy.uint64(29)
-    return mixed
-
-
-@loop
-def _place(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
-    """Return the slot of a key, or the free one that it would get."""
-    mask = meta[4]
-    slot = numpy.int64(hashed(word, 0, width, meta[3]) & numpy.uint64(mask))
-    while slots[slot] >= 0:
-        number = slots[slot]
-        same = True
-        for place in range(width):
-            if keys[number * width + place] != word[place]:
-                same = False
-                break
-        if same:
-            break
-        slot = (slot + 1) & mask
-    return slot
-
-
-@loop
-def known(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
-    """Return the number of a key, -1 where it has none."""
-    return slots[_place(slots, keys, meta, word, width)]
-
-
-@loop
-def find(slots, keys, meta, after, word, width):  # type: ignore[no-untyped-def]
-    """Return the number of a key; a new key gets one."""
-    slot = _place(slots, keys, meta, word, width)
-    number = slots[slot]
-    if number >= 0:
-        return number
-    number = meta[1]
-    if number >= 0:
-        meta[1] = after[number]
-    else:
-        number = meta[0]
-        meta[0] += 1
-    meta[2] += 1
-    for place in range(width):
-        keys[number * width + place] = word[place]
-    slots[slot] = number
-    return number
-
-
-# Where the text looks for a key itself: words are values there. Arrays that are given to a function cost some ns each.
-
-
-@loop
-def _mixed(mixed, value):  # type: ignore[no-untyped-def]
-    """Return the hash with one word more; see `hashed`."""
-    mixed = (mixed ^ numpy.uint64(value)) * numpy.uint64(0x9E3779B97F4A7C15)
-    return mixed ^ (mixed >> numpy.uint64(29))
-
-
-@loop
-def slot_1(seed, mask, first):  # type: ignore[no-untyped-def]
-    """Return the slot where a key of one word is, or behind which."""
-    return numpy.int64(_mixed(numpy.uint64(seed), first) & numpy.uint64(mask))
-
-
-@loop
-def slot_2(seed, mask, first, second):  # type: ignore[no-untyped-def]
-    """Return the slot where a key of two words is, or behind which."""
-    return numpy.int64(_mixed(_mixed(numpy.uint64(seed), first), second) & numpy.uint64(mask))
-
-
-@loop
-def slot_3(seed, mask, first, second, third):  # type: ignore[no-untyped-def]
-    """Return the slot where a key of three words is, or behind which."""
-    return numpy.int64(_mixed(_mixed(_mixed(numpy.uint64(seed), first), second), third) & numpy.uint64(mask))
-
-
-@loop
-def forgotten(slots, keys, meta, number, width):  # type: ignore[no-untyped-def]
-    """Forget a key; its number is not given out again."""
-    mask = meta[4]
-    hole = numpy.int64(hashed(keys, number * width, width, meta[3]) & numpy.uint64(mask))
-    while slots[hole] != number:
-        hole = (hole + 1) & mask
-    # Those behind it move up where their hash allows it, so that probing never meets a hole before them.
-    slot = (hole + 1) & mask
-    while slots[slot] >= 0:
-        home = numpy.int64(hashed(keys, slots[slot] * width, width, meta[3]) & numpy.uint64(mask))
-        if ((slot - home) & mask) >= ((slot - hole) & mask):
-            slots[hole] = slots[slot]
-            hole = slot
-        slot = (slot + 1) & mask
-    slots[hole] = -1
-    meta[2] -= 1
-
-
-@loop
-def release(slots, keys, meta, after, number, width):  # type: ignore[no-untyped-def]
-    """Forget a key; its number is free again."""
-    forgotten(slots, keys, meta, number, width)
-    after[number] = meta[1]
-    meta[1] = number
-
-
-@loop
-def forget_from(slots, keys, meta, width, first):  # type: ignore[no-untyped-def]
-    """Forget all keys of a table, whose numbers are those from `first` on; new ones get the numbers behind them."""
-    mask = meta[4]
-    for number in range(first, meta[0]):
-        slot = numpy.int64(hashed(keys, number * width, width, meta[3]) & numpy.uint64(mask))
-        while slots[slot] != number:
-            slot = (slot + 1) & mask
-        slots[slot] = -1
-    meta[2] = 0
-
-
-@loop
-def refill(slots, fresh, keys, width, seed):  # type: ignore[no-untyped-def]
-    """Put all keys of a table into a larger one."""
-    mask = len(fresh) - 1
-    for place in range(len(slots)):
-        number = slots[place]
-        if number >= 0:
-            slot = numpy.int64(hashed(keys, number * width, width, seed) & numpy.uint64(mask))
-            while fresh[slot] >= 0:
-                slot = (slot + 1) & mask
-            fresh[slot] = number
-
-
 # Timers: a heap of (due, query, key), three words each, behind how many there are; and for each key of a query a queue
 # of times, a ring of nodes of which the last one is known.
 
@@ -432,36 +271,6 @@ def due_done(last, following, free, key):  # type: ignore[no-untyped-def]
 
 
 # What is done to all of a state.
-
-
-@loop
-def find_all(slots, keys, meta, after, words, width, word, found):  # type: ignore[no-untyped-def]
-    """Write the number of each key into `found`; new keys get one."""
-    mask = meta[4]
-    for row in range(len(found)):
-        first = row * width
-        # As `_place`: a function that is given arrays costs more than this.
-        mixed = numpy.uint64(meta[3])
-        for place in range(first, first + width):
-            mixed = (mixed ^ numpy.uint64(words[place])) * numpy.uint64(0x9E3779B97F4A7C15)
-            mixed ^= mixed >> numpy.uint64(29)
-        slot = numpy.int64(mixed & numpy.uint64(mask))
-        number = slots[slot]
-        while number >= 0:
-            same = True
-            for place in range(width):
-                if keys[number * width + place] != words[first + place]:
-                    same = False
-                    break
-            if same:
-                break
-            slot = (slot + 1) & mask
-            number = slots[slot]
-        if number < 0:
-            for place in range(width):
-                word[place] = words[first + place]
-            number = find(slots, keys, meta, after, word, width)
-        found[row] = number
 
 
 @loop

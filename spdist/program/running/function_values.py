@@ -110,8 +110,8 @@ class TupleValues(EventValues):
     ----------
     function, types, program_values
         As for `EventValues`.
-    kernels : module
-        `spdist.program.machine.kernels`.
+    hash_tables : module
+        `spdist.program.machine.hash_tables`.
 
     State
     -----
@@ -119,9 +119,11 @@ class TupleValues(EventValues):
     place for those of the next one, all are forgotten.
     """
 
-    def __init__(self, function: Computed, types: Sequence[Type], program_values: ProgramValues, kernels: Any) -> None:
+    def __init__(
+        self, function: Computed, types: Sequence[Type], program_values: ProgramValues, hash_tables: Any
+    ) -> None:
         super().__init__(function, types, program_values)
-        self._kernels = kernels
+        self._hash_tables = hash_tables
         self._width = len(types) + 1
         self._begin(_FEWEST)
 
@@ -152,7 +154,7 @@ class TupleValues(EventValues):
             words[:, -1] |= (null != 0).astype(numpy.int64) << place
         numbers, first = numpy.empty(count, numpy.int64), int(self._meta[0])
         table = self._slots, self._keys, self._meta, self._none
-        self._kernels.find_all(*table, words.reshape(-1), self._width, self._word, numbers)
+        self._hash_tables.find_all(*table, words.reshape(-1), self._width, self._word, numbers)
         if wanted is None:
             self._compute(numpy.arange(first, int(self._meta[0])))
         else:
@@ -177,12 +179,12 @@ class TupleValues(EventValues):
         return self._program_values.shown(values, words[:, -1] >> place & 1, type)
 
 
-def _values(function: Computed, types: Sequence[Type], program_values: ProgramValues, kernels: Any) -> EventValues:
+def _values(function: Computed, types: Sequence[Type], program_values: ProgramValues, hash_tables: Any) -> EventValues:
     """Return what computes a function of several attributes."""
     if Type.OBJECT in (function.type, *types):
         # Whoever gets an object may look into it later, so each event has its own.
         return EventValues(function, types, program_values)
-    return TupleValues(function, types, program_values, kernels)
+    return TupleValues(function, types, program_values, hash_tables)
 
 
 class FunctionValues:
@@ -194,15 +196,15 @@ class FunctionValues:
         Its text.
     rooms : Rooms
         Who has its arrays.
-    kernels : module
-        `spdist.program.machine.kernels`.
+    hash_tables : module
+        `spdist.program.machine.hash_tables`.
 
     State
     -----
     That of `TupleValues` for each function of several attributes.
     """
 
-    def __init__(self, program: Program, rooms: ProgramArrays, kernels: Any) -> None:
+    def __init__(self, program: Program, rooms: ProgramArrays, hash_tables: Any) -> None:
         self._program = program
         self._rooms = rooms
         self._of_texts: dict[tuple[str, int], list[TextFunction]] = {}
@@ -210,12 +212,12 @@ class FunctionValues:
             for origin in function.origins:
                 self._of_texts.setdefault(origin, []).append(function)
         self._of_events = {
-            one.name: _values(one.function, one.types, rooms.values, kernels) for one in program.computed
+            one.name: _values(one.function, one.types, rooms.values, hash_tables) for one in program.computed
         }
         self._types = [program.shape.schemas[stream].types for stream in program.inputs]
         self._of_held = {
             (query.name, one.place): _values(
-                one, [query.read.types[place] for place in one.arguments], rooms.values, kernels
+                one, [query.read.types[place] for place in one.arguments], rooms.values, hash_tables
             )
             for query in program.queries
             for one in query.computed.values()

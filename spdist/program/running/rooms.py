@@ -149,13 +149,13 @@ class Rooms:
         self._fits = self._left = min((_LEAST // each for each in self._passing.values()), default=2**63)
         #: What tells how many places of a room are used, as far as somebody has asked.
         self._marks: dict[str, _Mark | None] = {}
-        self.values = ProgramValues(compiled.kernels, program.texts)
+        self.values = ProgramValues(compiled.hash_tables, program.texts)
         self.texts = self.values.texts
         #: Why events could not be taken.
         self.refused = ""
         computes = program.text_functions or program.computed
         #: What Python computes in front of the loop, where it does.
-        self._functions = FunctionValues(program, self, compiled.kernels) if computes else None
+        self._functions = FunctionValues(program, self, compiled.hash_tables) if computes else None
         self._expanding = Expanding(program, self) if program.expanded else None
 
     def _first(self, array: Array) -> Any:
@@ -296,7 +296,7 @@ class Rooms:
         table, arrays = self.program.arrays.tables[name], self.arrays
         fresh = numpy.full(2 * self._rooms[table.room], -1, numpy.int64)
         keys, seed = arrays[f"{name}_keys"], arrays[f"{name}_meta"][3]
-        self.compiled.kernels.refill(arrays[f"{name}_slots"], fresh, keys, table.width, seed)
+        self.compiled.hash_tables.refill(arrays[f"{name}_slots"], fresh, keys, table.width, seed)
         arrays[f"{name}_meta"][4] = len(fresh) - 1
         whole = self._whole.get(f"{name}_slots")
         if whole is not None:

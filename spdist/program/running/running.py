@@ -421,7 +421,7 @@ class Running(Rooms):
             if origin is not None:
                 column = columns[origin[0]][origin[1]]
                 whole = count == len(column) and numpy.array_equal(source, self._ranks.first(count))
-                made.append(column if whole else rows_of(column, source, self.compiled.kernels))
+                made.append(column if whole else rows_of(column, source, self.compiled.hash_tables))
             else:
                 name = f"{owner}_{place}"
                 made.append(self.values.column(arrays[name][:count], arrays[f"{name}_n"][:count], type))

@@ -35,8 +35,8 @@ class TextTable:
 
     Parameters
     ----------
-    kernels : module
-        `spdist.program.machine.kernels`.
+    hash_tables : module
+        `spdist.program.machine.hash_tables`.
     first : Sequence of str
         Those that have the first numbers.
 
@@ -46,8 +46,8 @@ class TextTable:
     the one behind all, begins in `arena`.
     """
 
-    def __init__(self, kernels: Any, first: Sequence[str]) -> None:
-        self._kernels = kernels
+    def __init__(self, hash_tables: Any, first: Sequence[str]) -> None:
+        self._hash_tables = hash_tables
         self._first = tuple(first)
         #: How many there were when some were forgotten last.
         self.kept = 0
@@ -89,7 +89,7 @@ class TextTable:
         content = numpy.frombuffer(b"" if data is None else data, numpy.uint8)
         done = 0
         while done < count:
-            done += self._kernels.number_texts(
+            done += self._hash_tables.number_texts(
                 begins[done:], content, self._slots, self.starts, self.arena, self._hashes, self._meta, found[done:]
             )
             if done < count:
@@ -127,13 +127,13 @@ class TextTable:
         if 2 * (count + 1) > len(self._slots):
             size = 2 * len(self._slots)
             self._slots = numpy.full(size, -1, numpy.int64)
-            self._kernels.refill_texts(self._slots, self._hashes, count)
+            self._hash_tables.refill_texts(self._slots, self._hashes, count)
 
     def texts(self, numbers: Any, nulls: Any = None) -> Any:
         """Return the texts with these numbers, an array, as an Arrow array; where `nulls` is not 0, there is none."""
         rows = numpy.ascontiguousarray(numbers, numpy.int64)
         # Of a value that is null the number may be 0 where there is no text yet.
-        return _texts_of(self.starts[: max(1, len(self)) + 1], self.arena, rows, nulls, self._kernels)
+        return _texts_of(self.starts[: max(1, len(self)) + 1], self.arena, rows, nulls, self._hash_tables)
 
     def keep(self, used: Any) -> Any:
         """Forget all texts but those with the numbers `used`, and the first ones.
@@ -214,8 +214,8 @@ class ProgramValues:
 
     Parameters
     ----------
-    kernels : module
-        `spdist.program.machine.kernels`.
+    hash_tables : module
+        `spdist.program.machine.hash_tables`.
     first : Sequence of str
         The texts that have the first numbers.
 
@@ -224,8 +224,8 @@ class ProgramValues:
     The texts and the objects, by number.
     """
 
-    def __init__(self, kernels: Any, first: Sequence[str]) -> None:
-        self.texts = TextTable(kernels, first)
+    def __init__(self, hash_tables: Any, first: Sequence[str]) -> None:
+        self.texts = TextTable(hash_tables, first)
         self.objects = ObjectTable()
 
     def numbers(self, column: Any, type: Type, into: Any = None) -> Any:
@@ -324,7 +324,7 @@ def together(columns: Sequence[Any], names: Sequence[str] | None) -> Sequence[Ro
     return ColumnarRows(pa.RecordBatch.from_arrays(columns, names), lambda: None)
 
 
-def rows_of(column: Any, rows: Any, kernels: Any) -> Any:
+def rows_of(column: Any, rows: Any, hash_tables: Any) -> Any:
     """Return some rows of a column.
 
     Parameters
@@ -333,8 +333,8 @@ def rows_of(column: Any, rows: Any, kernels: Any) -> Any:
         The values; of objects a list.
     rows : numpy.ndarray
         Which ones, int64.
-    kernels : module
-        `spdist.program.machine.kernels`.
+    hash_tables : module
+        `spdist.program.machine.hash_tables`.
     """
     if isinstance(column, list):
         return [column[row] for row in rows.tolist()]
@@ -347,10 +347,10 @@ def rows_of(column: Any, rows: Any, kernels: Any) -> Any:
     _, offsets, data = column.buffers()
     begins = numpy.frombuffer(offsets, numpy.int32)[column.offset : column.offset + len(column) + 1]
     content = numpy.frombuffer(b"" if data is None else data, numpy.uint8)
-    return _texts_of(begins, content, rows, None, kernels)
+    return _texts_of(begins, content, rows, None, hash_tables)
 
 
-def _texts_of(begins: Any, content: Any, rows: Any, nulls: Any, kernels: Any) -> Any:
+def _texts_of(begins: Any, content: Any, rows: Any, nulls: Any, hash_tables: Any) -> Any:
     """Return texts as a column of their own.
 
     Parameters
@@ -361,8 +361,8 @@ def _texts_of(begins: Any, content: Any, rows: Any, nulls: Any, kernels: Any) ->
         Which ones, int64.
     nulls : numpy.ndarray, optional
         Where not 0, there is none.
-    kernels : module
-        `spdist.program.machine.kernels`.
+    hash_tables : module
+        `spdist.program.machine.hash_tables`.
 
     Raises
     ------
@@ -371,16 +371,16 @@ def _texts_of(begins: Any, content: Any, rows: Any, nulls: Any, kernels: Any) ->
     OverflowError
         They have more bytes than a column of Arrow.
     """
-    # The kernels are compiled for what is read only, as some of it is.
+    # They are compiled for what is read only, as some of it is.
     begins, content = begins.view(), content.view()
     begins.flags.writeable = content.flags.writeable = False
     bounds = numpy.empty(len(rows) + 1, numpy.int32)
-    size = kernels.bounds_gathered(begins, rows, bounds)
+    size = hash_tables.bounds_gathered(begins, rows, bounds)
     if size < 0:
         raise IndexError(f"one of the rows is none of {len(begins) - 1}")
     if size > _MOST_BYTES:
         raise OverflowError(f"the texts of a batch have {size} bytes together")
-    gathered = numpy.empty(size + kernels.SLACK, numpy.uint8)
-    kernels.texts_gathered(begins, content, rows, bounds, gathered)
+    gathered = numpy.empty(size + hash_tables.SLACK, numpy.uint8)
+    hash_tables.texts_gathered(begins, content, rows, bounds, gathered)
     valid = None if nulls is None else validity(nulls)
     return pa.StringArray.from_buffers(len(rows), pa.py_buffer(bounds), pa.py_buffer(gathered), valid)

@@ -48,7 +48,7 @@ def key_numbers(running: Rooms, table: str, words: Any) -> Any:
     """Return the numbers of keys; new ones get one."""
     arrays = running.arrays
     found = numpy.empty(len(words), numpy.int64)
-    running.compiled.kernels.find_all(
+    running.compiled.hash_tables.find_all(
         *(arrays[f"{table}_{part}"] for part in ("slots", "keys", "meta", "after")),
         numpy.ascontiguousarray(words).reshape(-1),
         words.shape[1],

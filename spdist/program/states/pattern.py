@@ -118,7 +118,7 @@ def _link(
             return
         words = [one.number] * (query.keyed is not None) + [int(arrays[name][node])]
         table = [arrays[f"{prefix}_x{n}_{part}"] for part in ("slots", "keys", "meta", "after")]
-        bucket = int(kernels.find(*table, numpy.array(words, numpy.int64), len(words)))
+        bucket = int(running.compiled.hash_tables.find(*table, numpy.array(words, numpy.int64), len(words)))
         arrays[f"{prefix}_of{number}"][node] = bucket
         ends = [arrays[f"{prefix}_x{n}_head"], arrays[f"{prefix}_x{n}_tail"]]
         kernels.append(*ends, arrays[f"{prefix}_left{number}"], arrays[f"{prefix}_right{number}"], bucket, node)
