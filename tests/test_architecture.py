@@ -74,7 +74,6 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/engine/island/runs.py",
         "spdist/connectors/kafka/records.py",
         "spdist/transports/events.py",
-        "spdist/transports/kafka/batch_kernels.py",
         "spdist/transports/kafka/record_batches.py",
         "spdist/transports/payloads/payload.py",
     ),
@@ -83,7 +82,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/engine/spark/forks.py",
         "spdist/program/",
         "spdist/mapping/json_kernels.py",
-        "spdist/transports/kafka/batch_kernels.py",
+        "spdist/transports/kafka/record_batches.py",
     ),
     "llvmlite": ("spdist/program/",),
     "pyarrow": (

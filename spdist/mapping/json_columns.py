@@ -13,6 +13,8 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
+from importlib import import_module
 from itertools import compress
 from math import copysign
 from typing import Any
@@ -44,7 +46,7 @@ _KINDS = {
 #: What the loop knows of a value: nothing, as it is null; itself; its text.
 MISSING, THERE, WRITTEN = range(3)
 
-_KERNELS = Kernels("spdist.mapping.json_kernels", "JSON is read by Arrow")
+_KERNELS = Kernels(partial(import_module, "spdist.mapping.json_kernels"), "JSON is read by Arrow")
 #: What texts may be copied into, bytes; memory that holds no text is not touched.
 _MOST_BYTES = 1 << 30
 
@@ -238,16 +240,16 @@ class JsonLoop:
             A text is not in UTF-8.
         """
         _KERNELS.load_later()
-        module, count, width = _KERNELS.module, len(payloads), len(self._kinds)
+        loops, count, width = _KERNELS.loops, len(payloads), len(self._kinds)
         _, places, octets = payloads.buffers()
         bounds = numpy.frombuffer(places, numpy.int32)[payloads.offset : payloads.offset + count + 1]
         size = int(bounds[-1] - bounds[0])
-        if module is None or not self._usable or octets is None or size * width > _MOST_BYTES:
+        if loops is None or not self._usable or octets is None or size * width > _MOST_BYTES:
             return None
         values = _Written(count, width, size)
         data = numpy.frombuffer(octets, numpy.uint8)
         own = (values.numbers, values.reals, values.known, values.texts, values.ends, values.doubts)
-        module.columns(data, bounds, self._largest, self._words, self._word_ends, self._kinds, *own)
+        loops.columns(data, bounds, self._largest, self._words, self._word_ends, self._kinds, *own)
         columns = [values.column(number, kind) for number, kind in enumerate(self._types)]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
         batch.validate(full=True)

@@ -1,10 +1,10 @@
-"""Compiled loops of a module that needs numba: loaded by a thread, while the slower way is gone."""
+"""Compiled loops, which need numba: compiled or loaded by a thread, while the slower way is gone."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from importlib import import_module
+from collections.abc import Callable
 from typing import Any
 
 __all__ = ["Kernels"]
@@ -13,35 +13,35 @@ log = logging.getLogger(__name__)
 
 
 class Kernels:
-    """A module of compiled loops, which takes seconds to import the first time on a machine.
+    """Compiled loops, which it takes seconds to compile the first time on a machine.
 
     Parameters
     ----------
-    name : str
-        Of the module, whole.
+    compiled : Callable
+        Returns what has the loops by name; raises ImportError without numba.
     otherwise : str
         What is done without numba, for the log.
 
     State
     -----
-    ``module``: None until it is imported, and without numba.
+    ``loops``: None until they are compiled, and without numba.
     """
 
-    def __init__(self, name: str, otherwise: str) -> None:
-        self.module: Any = None
-        self._name = name
+    def __init__(self, compiled: Callable[[], Any], otherwise: str) -> None:
+        self.loops: Any = None
+        self._compiled = compiled
         self._otherwise = otherwise
         self._loading: threading.Thread | None = None
 
     def load(self) -> None:
-        """Import it."""
+        """Compile them."""
         try:
-            self.module = import_module(self._name)
+            self.loops = self._compiled()
         except ImportError as error:
             log.info("%s: %s", self._otherwise, error)
 
     def load_later(self) -> None:
-        """Let a thread import it, the first time this is called; who asks for it meanwhile does not wait."""
+        """Let a thread compile them, the first time this is called; who asks for them meanwhile does not wait."""
         if self._loading is None:
             self._loading = threading.Thread(target=self.load, name="kernels", daemon=True)
             self._loading.start()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy
@@ -26,9 +28,10 @@ from spdist.transports.payloads.payload import Payload, payload_columns
 @pytest.fixture(autouse=True, scope="module", params=["by Arrow", "compiled"])
 def way(request: pytest.FixtureRequest) -> Iterator[str]:
     """How payloads are read; few like many."""
-    kernels = Kernels("spdist.mapping.json_kernels" if request.param == "compiled" else "none", "")
+    name = "spdist.mapping.json_kernels" if request.param == "compiled" else "none"
+    kernels = Kernels(partial(import_module, name), "")
     kernels.load()
-    assert (kernels.module is not None) == (request.param == "compiled")
+    assert (kernels.loops is not None) == (request.param == "compiled")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_columns, "FEW", 1)
         patch.setattr(json_columns, "_KERNELS", kernels)

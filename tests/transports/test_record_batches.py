@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -20,9 +22,9 @@ from tests.transports.kafka_batches import CODECS, Message, batch, plain, signed
 @pytest.fixture(params=["one by one", "compiled"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How messages are read."""
-    kernels = Kernels("spdist.transports.kafka.batch_kernels" if request.param == "compiled" else "none", "")
+    kernels = Kernels(record_batches._compiled if request.param == "compiled" else partial(import_module, "none"), "")
     kernels.load()
-    assert (kernels.module is not None) == (request.param == "compiled")
+    assert (kernels.loops is not None) == (request.param == "compiled")
     monkeypatch.setattr(record_batches, "_KERNELS", kernels)
     return str(request.param)
 

@@ -1,6 +1,6 @@
 """What a broker sends, as columns: the messages of record batches, without those of transactions that were aborted.
 
-Source: Kafka's documentation, message format, record batch; for aborted transactions KIP-98.
+Source: Kafka's documentation, message format, record batch and record; for aborted transactions KIP-98.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import groupby
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy
@@ -79,10 +81,6 @@ class _Batch(NamedTuple):
     size: int = 0
 
 
-#: Until it is compiled, and without numba, messages are read one by one.
-_KERNELS = Kernels("spdist.transports.kafka.batch_kernels", "Kafka's messages are read one by one")
-
-
 def compile_later() -> None:
     """Let a thread compile, or load, what reads messages many times as fast; who reads meanwhile does not wait."""
     _KERNELS.load_later()
@@ -132,7 +130,7 @@ def messages_of(
     TransportError
         A batch is damaged, or compressed in a way that nothing here can read.
     """
-    compiled = not headers and _KERNELS.module is not None
+    compiled = not headers and _KERNELS.loops is not None
     parts = []
     committed = _committed(_batches(raw, checked), aborted)
     for is_compiled, batches in groupby(committed, lambda one: compiled and one.version == 2):
@@ -218,7 +216,7 @@ def _columns(
     raw: bytes, batches: Sequence[_Batch], begin: int, stop: int, keys: bool, _headers: bool
 ) -> FetchedMessages:
     """Return the messages of batches of version 2, by a compiled loop."""
-    kernels = _KERNELS.module
+    loops = _KERNELS.loops
     found, values, known = [], [], list[bytes | None]()
     for data, own in groupby(((*_records_of(raw, batch), batch) for batch in batches), lambda one: one[0]):
         octets, some = numpy.frombuffer(data, numpy.uint8), list(own)
@@ -229,12 +227,12 @@ def _columns(
             time = batch.last_time if batch.attributes & _BROKERS_TIME else -1
             count = min(batch.size, end - at)
             first = batch.base, batch.first_time, time
-            filled = kernels.records(octets, at, end, count, *first, begin, stop, columns, filled)
+            filled = loops.records(octets, at, end, count, *first, begin, stop, columns, filled)
             if filled < 0:
                 raise TransportError(f"Kafka's batch from offset {batch.base} on has no records", hint=_DAMAGED)
         columns = columns[:, :filled]
         found.append(columns[:2])
-        values.append(_binary(kernels.copied, octets, columns[2], columns[3]))
+        values.append(_binary(loops.copied, octets, columns[2], columns[3]))
         if keys:
             places = zip(columns[4].tolist(), columns[5].tolist(), strict=True)
             known += [data[at : at + length] if length >= 0 else None for at, length in places]
@@ -272,3 +270,110 @@ def _one_by_one(
         [one.key for one in found] if keys else None,
         [one.headers for one in found] if headers else None,
     )
+
+
+# Loops over bytes, compiled where there is numba. Nothing in them raises or reads beyond what it is given: a record that
+# does not fit into its batch ends the loop.
+
+
+@cache
+def _compiled() -> SimpleNamespace:
+    """Compile the loops, which takes two seconds the first time on a machine; raises ImportError without numba."""
+    import numba
+    from numba.extending import register_jitable
+
+    octets, ends = numba.types.Array(numba.uint8, 1, "C", readonly=True), numba.types.Array(numba.int32, 1, "C")
+    numbers, columns = (numba.types.Array(numba.int64, width, "C") for width in (1, 2))
+    kernel = partial(numba.njit, nogil=True, cache=True)
+    register_jitable(_varint)
+    return SimpleNamespace(
+        records=kernel(numba.int64(octets, *(numba.int64,) * 8, columns, numba.int64))(_records),
+        copied=kernel(numba.void(octets, numbers, numbers, ends, numba.types.Array(numba.uint8, 1, "C")))(_copied),
+    )
+
+
+def _varint(data: Any, at: Any, end: Any) -> Any:
+    """Return a number, zigzag in groups of seven bits, and where it ends: -1 where that is behind `end`."""
+    shift, value = numpy.uint64(0), numpy.uint64(0)
+    while at < end and shift < 64:
+        octet = numpy.uint64(data[numpy.uintp(at)])
+        at += 1
+        value |= (octet & numpy.uint64(0x7F)) << shift
+        if octet < 0x80:
+            return numpy.int64(value >> numpy.uint64(1)) ^ -numpy.int64(value & numpy.uint64(1)), at
+        shift += numpy.uint64(7)
+    return numpy.int64(0), numpy.int64(-1)
+
+
+def _records(  # type: ignore[no-untyped-def]  # noqa: PLR0913 (a loop over bytes knows nothing but numbers)
+    data, at, end, count, base, first_time, time, begin, stop, columns, filled
+):
+    """Write the records of a batch, those of wanted offsets, behind the columns' rows so far.
+
+    Parameters
+    ----------
+    data : array of uint8
+        The bytes.
+    at, end : int
+        Where the records begin and end in them.
+    count : int
+        How many records there are.
+    base, first_time : int
+        The batch's first offset and time; those of records are differences from them.
+    time : int
+        The time of all records, ms, where the broker has set it; else -1.
+    begin, stop : int
+        The offsets that are wanted: from `begin` on, and before `stop`.
+    columns : array of int64
+        Six rows: offset, time, where the value begins and its length, where the key begins and its length; a length
+        is -1 where there is none.
+    filled : int
+        How many records the columns have.
+
+    Returns
+    -------
+    int
+        How many they have then; -1 where a record does not fit into its batch.
+    """
+    for _ in range(count):
+        length, at = _varint(data, at, end)
+        following = at + length
+        if at < 0 or length < 1 or following > end:
+            return -1
+        later, at = _varint(data, at + 1, following)  # behind a byte of attributes, which mean nothing yet
+        number, at = (numpy.int64(0), at) if at < 0 else _varint(data, at, following)
+        key, at = (numpy.int64(0), at) if at < 0 else _varint(data, at, following)
+        key_at = at
+        if at < 0 or key > following - at:
+            return -1
+        value, at = _varint(data, at + max(key, 0), following)
+        if at < 0 or value > following - at:
+            return -1
+        offset = base + number
+        if begin <= offset < stop:
+            place = numpy.uintp(filled)
+            columns[0, place] = offset
+            columns[1, place] = first_time + later if time < 0 else time
+            columns[2, place] = at
+            columns[3, place] = value
+            columns[4, place] = key_at
+            columns[5, place] = key
+            filled += 1
+        at = following
+    return filled
+
+
+def _copied(data, begins, lengths, ends, into):  # type: ignore[no-untyped-def]
+    """Copy parts of `data` one behind the other; `ends` has where the one before, and then each of them, ends."""
+    at = numpy.int64(0)
+    ends[0] = 0
+    for number in range(len(begins)):
+        begin = begins[numpy.uintp(number)]
+        for place in range(max(lengths[numpy.uintp(number)], 0)):
+            into[numpy.uintp(at)] = data[numpy.uintp(begin + place)]
+            at += 1
+        ends[numpy.uintp(number + 1)] = at
+
+
+#: Until they are compiled, and without numba, messages are read one by one.
+_KERNELS = Kernels(_compiled, "Kafka's messages are read one by one")
