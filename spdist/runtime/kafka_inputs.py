@@ -19,13 +19,14 @@ from spdist.connectors.receiving import now_ms
 from spdist.engine.island.messages import Mapped, kafka_sources, map_setting, mapped_topics, wants_keys
 from spdist.engine.shards.layout import assignment_hash
 from spdist.engine.shards.state import Positions
-from spdist.engine.spark.query import KafkaInput, QuerySettings
+from spdist.engine.spark.query import QuerySettings
 from spdist.errors import SpdistError, TransportError
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.runtime.shard_states import InstanceState
 from spdist.runtime.waiting import when_available
 from spdist.transports.base import Record, Transport
+from spdist.transports.kafka.options import KafkaInput
 from spdist.transports.kafka.transport import kafka_topic
 from spdist.transports.opening import kafka_settings
 from spdist.transports.options import options_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from spdist.engine.spark.kafka_source import KafkaReader
 from spdist.engine.spark.source import _range_record
+from spdist.transports.kafka.fetching import KafkaReader
 from spdist.transports.kafka.record_batches import FetchedMessages
 from spdist.transports.payloads.payload import to_batch
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from spdist.engine.spark.kafka_source import KafkaReader
 from spdist.engine.spark.source import LogReader, control_record, read_control
 from spdist.engine.spark.tasks import Arrivals
 from spdist.transports.base import Record
+from spdist.transports.kafka.fetching import KafkaReader
 from spdist.transports.kafka.record_batches import FetchedMessages
 from spdist.transports.payloads.external import is_marked
 from spdist.transports.payloads.payload import from_batch, to_batch

@@ -15,13 +15,13 @@ from spdist.clock import ManualClock
 from spdist.engine.shards.memory import set_aside
 from spdist.engine.shards.shards import ShardSettings
 from spdist.engine.shards.state import StateStore
-from spdist.engine.spark.query import KafkaInput, QuerySettings
+from spdist.engine.spark.query import QuerySettings
 from spdist.engine.spark.stopping import IdleTasks
 from spdist.engine.spark.tasks import _Kept
 from spdist.errors import FencedError, TransportError
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import Record
-from spdist.transports.kafka.options import KafkaSettings
+from spdist.transports.kafka.options import KafkaInput, KafkaSettings
 from tests.engine.fake_app import assignment, heard, island
 
 BROKERS = KafkaSettings("127.0.0.1:1")

@@ -21,7 +21,7 @@ from spdist.engine.programs import programmed
 from spdist.engine.shards.shards import ShardSettings
 from spdist.engine.shards.state import StateStore
 from spdist.engine.spark import tasks
-from spdist.engine.spark.query import KafkaInput, QuerySettings
+from spdist.engine.spark.query import QuerySettings
 from spdist.engine.spark.source import LogReader
 from spdist.language.parsing.parser import parse
 from spdist.planning.groups import plan
@@ -29,7 +29,7 @@ from spdist.planning.topology import AssignedInput
 from spdist.program.machine.compiler import Compiled, interpreted
 from spdist.program.parts import Program
 from spdist.transports.kafka.fetching import KafkaFetcher
-from spdist.transports.kafka.options import KafkaSettings
+from spdist.transports.kafka.options import KafkaInput, KafkaSettings
 from spdist.transports.log import LogTransport
 from tests.transports.kafka_batches import batch
 
@@ -46,6 +46,7 @@ COUNT = 1000
 #: The rooms on the way, of which all that runs is listed, but for these: no event passes through them.
 ROOMS = ("engine/", "mapping/", "connectors/", "transports/", "program/")
 ASKED = {
+    "transports/kafka/options",
     *(f"engine/{one}" for one in ("island/cuts", "shards/memory", "shards/places")),
     *(f"engine/local/{one}" for one in ("app", "app_context", "elements", "idle", "rows")),
     *(f"engine/spark/{one}" for one in ("carried", "query", "stalls", "stopping")),

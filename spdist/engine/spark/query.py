@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from spdist.config.allowed import Allowed
 from spdist.engine.local.idle import passes_time
 from spdist.engine.shards.shards import ShardSettings, lowest_positions
-from spdist.engine.spark.kafka_source import KafkaInput, KafkaPlan
-from spdist.engine.spark.source import SourceSettings
+from spdist.engine.spark.source import KafkaPlan, SourceSettings
+from spdist.transports.kafka.options import KafkaInput
 
-__all__ = ["KafkaInput", "QuerySettings"]
+if TYPE_CHECKING:
+    from spdist.transports.kafka.fetching import KafkaReader
+
+__all__ = ["QuerySettings"]
 
 #: What a batch must have of the most that it may have to be full: each partition has a share of that, and it counts
 #: marks of transactions, too.
@@ -89,6 +93,15 @@ class QuerySettings:
         """Return what is read of Kafka."""
         start = lowest_positions(self.shards, kafka=True)
         return KafkaPlan(self.kafka, {topic: start[topic] for topic in self.kafka}, self.max_batch_events)
+
+    def kafka_reader(self) -> KafkaReader | None:
+        """Return what fetches messages of Kafka in a task; None where none are read."""
+        if not self.kafka:
+            return None
+        # The client takes its time to load.
+        from spdist.transports.kafka.fetching import KafkaReader
+
+        return KafkaReader(self.kafka)
 
     @property
     def fed_streams(self) -> tuple[str, ...]:

@@ -2,37 +2,46 @@
 
 A *simple* stream reader, on purpose: it reads in the one process that Spark keeps for the source and hands the data to
 the JVM together with the offsets. An ordinary reader would start a Python task of its own in every batch, which costs
-several times more than the batch itself; executors on other machines, which it is for, do not exist here. Of Kafka only
-offsets are handed over: the tasks fetch the messages.
+several times more than the batch itself; executors on other machines, which it is for, do not exist here.
+
+Of Kafka only offsets are handed over: the tasks fetch the messages by themselves. So messages go from the brokers to
+the process that needs them, without the JVM between them, and whoever repeats a batch reads the same ones again.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from spdist.engine.shards.memory import arrow_without_pandas
 from spdist.engine.shards.state import Positions
 from spdist.engine.spark.carried import carrying_errors
-from spdist.engine.spark.kafka_source import KafkaPlan, Planned, ranges_of
 from spdist.engine.spark.stopping import IdleTasks, StopFlag
+from spdist.errors import TransportError, TransportUnavailableError
 from spdist.transports.base import Record
+from spdist.transports.kafka.extents import KafkaExtents
+from spdist.transports.kafka.options import KafkaInput, KafkaSettings
 from spdist.transports.opening import open_place
 from spdist.transports.payloads.payload import RECORD_DDL, to_batch
 from spdist.transports.read_ahead import SizedReader, sized_reader
 
 __all__ = [
+    "KafkaPlan",
     "LogDataSource",
     "LogReader",
+    "Planned",
     "SourceSettings",
     "control_record",
     "is_control",
     "is_range",
+    "ranges_of",
     "read_control",
     "read_range",
     "read_rejected",
@@ -41,6 +50,8 @@ __all__ = [
 #: Offsets as Spark keeps them: partitions are texts, as JSON wants it. ``tick`` is the time of the batch, ms; ``kafka``
 #: is only there where Kafka is read, as is ``behind``: how many messages waited there when the batch was planned.
 Offsets = dict[str, Any]
+#: By our name of a topic of Kafka and partition, as text, an offset.
+KafkaOffsets = dict[str, dict[str, int]]
 
 _READ_RECORDS = 1000
 #: No topic has these partitions.
@@ -52,6 +63,8 @@ _PROMISES_EVERY_MS = 200
 #: While nothing comes, Kafka's brokers are asked less often: after a pause of this part of the time since something
 #: did, but of no more than so many seconds.
 _PAUSED, _LONGEST_PAUSE_S = 0.01, 0.05
+#: How long one question to Kafka's brokers may take: the query can be stopped between two.
+_ASK_MS = 2_000
 #: A query in which nothing waits for time is woken after so many tick intervals: its clock and its counters are shown.
 _LONGEST_SILENCE = 10
 #: The option under which the settings travel.
@@ -110,6 +123,137 @@ class SourceSettings:
         data["topics"] = {topic: tuple(partitions) for topic, partitions in data["topics"].items()}
         data["start"] = {t: {int(p): o for p, o in offsets.items()} for t, offsets in data["start"].items()}
         return cls(**data)
+
+
+class Brokers(Protocol):
+    """Who knows where partitions begin and end; see `KafkaExtents`."""
+
+    def extents(self, places: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]: ...
+
+    def ends(self, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What of Kafka a batch may have: up to which offsets, how many messages that are, and how many wait behind it."""
+
+    ends: KafkaOffsets
+    messages: int
+    behind: int
+
+
+@dataclass(slots=True)
+class KafkaPlan:
+    """Plans what a batch reads of Kafka.
+
+    Parameters
+    ----------
+    inputs : mapping of str to KafkaInput
+        By our names of the topics.
+    start : Positions
+        The partitions to read, and where to begin.
+    most_events : int
+        Bound of events in a batch.
+    asked : mapping of str to Brokers, optional
+        By servers and properties who is asked.
+
+    State
+    -----
+    Connections, and since when nobody can tell.
+    """
+
+    inputs: Mapping[str, KafkaInput]
+    start: Positions
+    most_events: int
+    asked: dict[str, Brokers] = field(default_factory=dict)
+    _since: float | None = None
+
+    @classmethod
+    def read(cls, file: str) -> KafkaPlan:
+        """Return what `write` was told."""
+        data = json.loads(Path(file).read_text(encoding="utf-8"))
+        inputs = {
+            topic: KafkaInput(**one | {"settings": KafkaSettings(**one["settings"])})
+            for topic, one in data["inputs"].items()
+        }
+        start = {t: {int(p): offset for p, offset in parts.items()} for t, parts in data["start"].items()}
+        return cls(inputs, start, data["most_events"])
+
+    def write(self, file: Path) -> str:
+        """Write all of this into a file that nobody else may read, as passwords may be in it; return its name."""
+        inputs = {topic: asdict(one) for topic, one in self.inputs.items()}
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as private:
+            json.dump({"inputs": inputs, "start": self.start, "most_events": self.most_events}, private)
+        return str(file)
+
+    def initial(self) -> KafkaOffsets:
+        """Return where reading begins."""
+        return {topic: {str(number): at for number, at in parts.items()} for topic, parts in self.start.items()}
+
+    def plan(self, starts: KafkaOffsets) -> Planned | None:
+        """Return up to where the batch from `starts` on may read; None while nobody can tell, for a time.
+
+        Raises
+        ------
+        TransportUnavailableError
+            No broker has answered for longer than that.
+        TransportError
+            A topic was deleted, or ends before `starts` for longer than that: it was made anew.
+        """
+        try:
+            extents = self._extents(starts)
+            # A broker that leads since a moment ago may not know yet how far its topics go.
+            short = next((place for place, (at, end) in extents.items() if end < at), None)
+            problem = None if short is None else self._made_anew(short, *extents[short])
+        except TransportUnavailableError as error:
+            problem = error
+        if problem is not None:
+            now = time.monotonic()
+            self._since = self._since or now
+            if now - self._since > min(one.patience_ms for one in self.inputs.values()) / 1000:
+                raise problem
+            return None
+        self._since = None
+        ends: KafkaOffsets = {topic: dict(parts) for topic, parts in starts.items()}
+        messages = behind = 0
+        for packed in (False, True):
+            own = [place for place in extents if self.inputs[place[0]].packed is packed]
+            waiting = {place: max(0, extents[place][1] - extents[place][0]) for place in own}
+            total = sum(waiting.values())
+            most = self.inputs[own[0][0]].most_messages(self.most_events) if own else 0
+            for place in own:
+                share = waiting[place] if total <= most else -(-waiting[place] * most // total)
+                if share:
+                    ends[place[0]][place[1]] = extents[place][0] + share
+                messages += share
+                behind += waiting[place] - share
+        return Planned(ends, messages, behind)
+
+    def _extents(self, starts: KafkaOffsets) -> dict[tuple[str, str], tuple[int, int]]:
+        """Return from where each partition is to be read, and where it ends."""
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        clusters: dict[str, list[tuple[str, str]]] = {}
+        for topic, parts in starts.items():
+            settings = self.inputs[topic].settings
+            known = clusters.setdefault(repr((settings, sorted(settings.properties.items()))), [])
+            known += [(topic, number) for number in parts]
+        for cluster, places in clusters.items():
+            asked = self.asked.get(cluster)
+            if asked is None:
+                settings = self.inputs[places[0][0]].settings
+                asked = self.asked[cluster] = KafkaExtents(replace(settings, patience_ms=_ASK_MS))
+            names = {place: (self.inputs[place[0]].name, int(place[1])) for place in places}
+            new = [name for (topic, number), name in names.items() if not starts[topic][number]]
+            begins = {name: begin for name, (begin, _) in asked.extents(new).items()} if new else {}
+            ends = asked.ends(list(names.values()))
+            for (topic, number), name in names.items():
+                found[topic, number] = max(starts[topic][number], begins.get(name, 0)), ends[name]
+        return found
+
+    def _made_anew(self, place: tuple[str, str], at: int, end: int) -> TransportError:
+        told = f"was made anew: it ends with message {end - 1}, and {at - 1} was read"
+        hint = "give the app a new name, or read another topic"
+        return TransportError(f"topic '{self.inputs[place[0]].name}' {told}", hint=hint)
 
 
 class LogReader(SimpleDataSourceStreamReader):
@@ -270,6 +414,15 @@ class LogDataSource(DataSource):
         settings = SourceSettings.from_options(self.options)
         kafka = KafkaPlan.read(settings.kafka) if settings.kafka else None
         return LogReader(settings, sized_reader(open_place(settings.place)), kafka)
+
+
+def ranges_of(starts: Mapping[str, Mapping[str, int]], ends: Mapping[str, Mapping[str, int]]) -> Iterator[Any]:
+    """Yield topic, partition, and from where to where, of each partition of which a batch has something."""
+    for topic, parts in ends.items():
+        for number, end in parts.items():
+            begin = starts[topic][number]
+            if begin < end:
+                yield topic, int(number), begin, end
 
 
 def control_record(

@@ -36,7 +36,6 @@ from spdist.engine.shards.shards import BackgroundCall, Counters, HostedShards, 
 from spdist.engine.shards.state import Positions, StateStore
 from spdist.engine.spark.appended import not_appended
 from spdist.engine.spark.carried import carrying_errors
-from spdist.engine.spark.kafka_source import KafkaReader
 from spdist.engine.spark.query import QuerySettings
 from spdist.engine.spark.source import control_record, is_control, is_range, read_control, read_range, read_rejected
 from spdist.engine.spark.stalls import StandingWatch
@@ -51,6 +50,7 @@ from spdist.transports.payloads.headers import outsiders_record
 from spdist.transports.payloads.payload import from_batch, from_routed, to_routed
 
 if TYPE_CHECKING:
+    from spdist.transports.kafka.fetching import KafkaReader
     from spdist.transports.kafka.record_batches import FetchedMessages
 
 __all__ = [
@@ -188,7 +188,7 @@ class _Kept:
         names = {topic: one.name for topic, one in settings.kafka.items()}
         apps = {shard.assignment.name: shard.assignment for shard in settings.shards}.values()
         self._mapped = mapped_topics(apps, names, self.transport, settings.scripts)
-        self._kafka = KafkaReader(settings.kafka)
+        self._kafka = settings.kafka_reader()
         self._sinks: dict[str, Sinks] = {}
         #: What tasks that route have rejected.
         self._rejected_before: Counter[str] = Counter()
@@ -316,7 +316,8 @@ class _Kept:
             self.behind.end()
         for opened in self._sinks.values():
             opened.close()
-        self._kafka.close()
+        if self._kafka is not None:
+            self._kafka.close()
         self.transport.close()
 
 

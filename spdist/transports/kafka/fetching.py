@@ -12,8 +12,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -32,13 +33,13 @@ from aiokafka.protocol.fetch import FetchRequest
 
 from spdist.errors import TransportError
 from spdist.transports.kafka.extents import KafkaExtents
-from spdist.transports.kafka.options import KafkaSettings, asyncio_options, python_options
+from spdist.transports.kafka.options import KafkaInput, KafkaSettings, asyncio_options, python_options
 from spdist.transports.kafka.record_batches import FetchedMessages, compile_later, following_offset, messages_of
 from spdist.transports.kafka.transport import unanswered
 from spdist.transports.kafka.zookeeper import bootstrap_servers
 from spdist.transports.loops import end_other_tasks, run_loop
 
-__all__ = ["KafkaFetcher"]
+__all__ = ["KafkaFetcher", "KafkaReader"]
 
 # It tells of every connection that is not there; what comes of it is ours to say.
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
@@ -267,6 +268,40 @@ class KafkaFetcher:
         if client is not None:
             with contextlib.suppress(KafkaError, OSError, TimeoutError):
                 await asyncio.wait_for(client.close(), _END_S)
+
+
+class KafkaReader:
+    """Fetches in a task what a batch has of Kafka.
+
+    Parameters
+    ----------
+    inputs : mapping of str to KafkaInput
+        By our names of the topics.
+
+    State
+    -----
+    Connections, opened when they are used.
+    """
+
+    def __init__(self, inputs: Mapping[str, KafkaInput]) -> None:
+        self._inputs = inputs
+        self._fetchers: dict[str, KafkaFetcher] = {}
+
+    def messages(self, topic: str, partition: int, begin: int, end: int) -> Iterator[FetchedMessages]:
+        """Return the messages of some offsets in order, see `KafkaFetcher.messages`; `topic` is our name."""
+        one = self._inputs[topic]
+        settings = replace(one.settings, patience_ms=one.patience_ms)
+        key = repr((settings, sorted(settings.properties.items())))
+        fetcher = self._fetchers.get(key)
+        if fetcher is None:
+            fetcher = self._fetchers[key] = KafkaFetcher(settings)
+        return fetcher.messages(one.name, partition, begin, end, keys=one.keys, headers=not one.users)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
 
 
 def _worded(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Settings of Kafka's clients: written as Kafka's Java clients name them, for those of Python.
+"""Settings of Kafka's clients, written as Kafka's Java clients name them, for those of Python; and what they read.
 
 These name them with underscores and have no Java key stores: keys and certificates are PEM files
 (``ssl.truststore.type=PEM``), and what a JAAS line says is taken out of it.
@@ -19,7 +19,7 @@ from spdist.errors import TransportError
 from spdist.transports.options import Options, local_path
 from spdist.transports.sockets.tls import Certificate, client_context
 
-__all__ = ["KafkaSettings", "app_properties", "asyncio_options", "python_options"]
+__all__ = ["KafkaInput", "KafkaSettings", "app_properties", "asyncio_options", "python_options"]
 
 #: What the clients of Java and Python have under the same name but for dots, and what its text means.
 _SAME: dict[str, type] = {
@@ -67,6 +67,11 @@ _OF_APPS = frozenset((
 ))  # fmt: skip
 #: Of these, what may hold secrets.
 _LOGINS = frozenset({"sasl.jaas.config", "ssl.key.password", "ssl.keystore.password", "ssl.truststore.password"})
+#: Of messages that hold many events, thousands where somebody is far behind, so many fewer make a batch.
+_PACKED = 1000
+#: How long brokers are waited for: those of a user, of whom a query that has ended can say why nothing comes, and those
+#: between groups, whose status says so meanwhile; there Kafka's clients wait as long by themselves.
+_PATIENCE_MS, _BETWEEN_GROUPS_MS = 15_000, 60_000
 _CONFIGURATION = "optional.configuration"
 _PAIR = re.compile(r"\s*([^:,\s]+)\s*:\s*([^,]*)")
 #: A login with name and password, and nothing else that a login module could be told.
@@ -101,6 +106,43 @@ class KafkaSettings:
     replication: int = -1
     patience_ms: int = 30_000
     zookeeper_urls: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaInput:
+    """A topic in Kafka that a query reads.
+
+    Parameters
+    ----------
+    settings : KafkaSettings
+        Where the brokers are.
+    name : str
+        How Kafka calls it.
+    packed : bool
+        Whether a message holds many events: then fewer of them make a batch.
+    users : bool
+        Whether a user's own source reads it: then messages are no records of ours.
+    keys : bool
+        Whether that source looks at the keys of messages.
+    """
+
+    settings: KafkaSettings
+    name: str
+    packed: bool = False
+    users: bool = False
+    keys: bool = False
+
+    @property
+    def patience_ms(self) -> int:
+        """How long to try where no broker answers."""
+        given = self.settings.properties.get("default.api.timeout.ms", "")
+        if given.strip().isdecimal():
+            return int(given)
+        return _PATIENCE_MS if self.users else max(_BETWEEN_GROUPS_MS, self.settings.patience_ms)
+
+    def most_messages(self, most_events: int) -> int:
+        """Return how many messages of such topics a batch may have that has so many events at most."""
+        return max(4, most_events // _PACKED) if self.packed else most_events
 
 
 def app_properties(read: Options, pairs: Iterable[tuple[str, str]] | None = None) -> dict[str, str]:

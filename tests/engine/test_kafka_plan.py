@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.spark.kafka_source import KafkaInput, KafkaPlan, Planned, ranges_of
-from spdist.engine.spark.source import LogReader, SourceSettings
+from spdist.engine.spark.source import KafkaPlan, LogReader, Planned, SourceSettings, ranges_of
 from spdist.errors import TransportError, TransportUnavailableError
-from spdist.transports.kafka.options import KafkaSettings
+from spdist.transports.kafka.options import KafkaInput, KafkaSettings
 from spdist.transports.log import LogTransport
 
 BROKERS = KafkaSettings("127.0.0.1:1")
@@ -66,7 +65,7 @@ def test_who_reads_a_topic_first_begins_with_what_is_kept() -> None:
 
 def test_a_topic_that_was_made_anew_ends_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers, now = Brokers(t_0=(0, 4)), 100.0
-    monkeypatch.setattr("spdist.engine.spark.kafka_source.time.monotonic", lambda: now)
+    monkeypatch.setattr("spdist.engine.spark.source.time.monotonic", lambda: now)
     planning = plan(brokers, t={0: 10})
     assert planning.plan({"t": {"0": 10}}) is None  # its new leader may not know yet
     now = 116.0
@@ -78,7 +77,7 @@ def test_a_topic_that_was_made_anew_ends_the_query(monkeypatch: pytest.MonkeyPat
 
 def test_brokers_are_waited_for_as_long_as_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers, now = Brokers(t_0=(0, 4)), 100.0
-    monkeypatch.setattr("spdist.engine.spark.kafka_source.time.monotonic", lambda: now)
+    monkeypatch.setattr("spdist.engine.spark.source.time.monotonic", lambda: now)
     planning, start = plan(brokers, t={0: 1}), {"t": {"0": 1}}
     brokers.away = True
     assert planning.plan(start) is None
