@@ -71,7 +71,6 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/engine/island/merge.py",
         "spdist/engine/island/messages.py",
         "spdist/engine/island/publish.py",
-        "spdist/engine/island/runs.py",
         "spdist/connectors/kafka/records.py",
         "spdist/transports/events.py",
         "spdist/transports/kafka/record_batches.py",

@@ -48,7 +48,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of keys (`program.machine.hash_tables`): its name, the words of a key, and the room that its numbers have."""
+    """A table of keys (`machine.hash_tables`): its name, the words of a key, and the room that its numbers have."""
 
     name: str
     width: int

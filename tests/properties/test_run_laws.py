@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from spdist.engine.island import intake, merge
 from spdist.engine.island.hosted import HostedApp, build_island
 from spdist.engine.island.island import Island
-from spdist.engine.island.runs import as_run
+from spdist.engine.island.merge import as_run
 from spdist.language.types import Schema
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy

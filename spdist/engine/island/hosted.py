@@ -10,7 +10,7 @@ import numpy
 
 from spdist.config.allowed import Allowed
 from spdist.engine.island.island import Island
-from spdist.engine.island.runs import Around
+from spdist.engine.island.publish import Around
 from spdist.engine.island.scripted import ScriptedIsland
 from spdist.engine.local.app import LocalApp
 from spdist.engine.local.app_context import BEFORE_ALL_TIME
@@ -233,7 +233,7 @@ class HostedApp(LocalApp):
         return stream != COMMANDS
 
     def deliver_parts(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
-        """Deliver events that each are a chunk of their own; see `spdist.engine.island.runs.RunsApp`."""
+        """Deliver events that each are a chunk of their own; see `spdist.engine.island.island.RunsApp`."""
         if not self.deliver_columns(parts):
             self.deliver_one_by_one(parts, around)
 

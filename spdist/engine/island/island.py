@@ -7,27 +7,28 @@ wherever batches are cut and however often they are replayed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from functools import partial
+from typing import Protocol, runtime_checkable
 
 from spdist.engine.island.intake import Intake
 from spdist.engine.island.merge import part_of
-from spdist.engine.island.publish import Publisher
-from spdist.engine.island.runs import NO_EVENTS, Run, RunsApp, TimerOutputs
+from spdist.engine.island.publish import Around, Publisher, Run, TimerOutputs
 from spdist.engine.local.idle import passes_time
 from spdist.engine.local.rows import HoldsRows
 from spdist.errors import StateError
 from spdist.language.checking.checked import ClockSetting
 from spdist.language.types import Schema
-from spdist.operators.base import Arrival
+from spdist.operators.base import Arrival, Row
 from spdist.operators.core.codec import decode, encode
+from spdist.operators.core.junction import ReceiveColumns, StreamPart
 from spdist.operators.tables.stores import Batch
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import COMMANDS
 from spdist.transports.delivery import Outgoing
-from spdist.transports.events import TIMER, child
+from spdist.transports.events import TIMER, Events, child
 
-__all__ = ["ISLAND_FORMAT", "App", "Island", "Output"]
+__all__ = ["ISLAND_FORMAT", "App", "Island", "Output", "RunsApp"]
 
 #: A record for a topic, or what a user's sink delivers.
 Output = Record | Outgoing
@@ -91,6 +92,40 @@ class App(Protocol):
 
     def restore(self, data: bytes) -> None:
         """Take over a state, that of having started included."""
+        ...
+
+
+@runtime_checkable
+class RunsApp(Protocol):
+    """An app that takes events one after the other faster than by single calls."""
+
+    def deliver_parts(self, parts: Mapping[str, StreamPart], around: Around = ...) -> object:
+        """Let time pass until each event is due, then deliver it as a chunk of its own: the app decides in which form.
+
+        Parameters
+        ----------
+        parts : Mapping of str to StreamPart
+            The events, by stream; at least one.
+        around : Callable, optional
+            Called where events go in one by one.
+        """
+        ...
+
+    def runs(self, stream: str) -> bool:
+        """Tell whether `deliver_parts` takes the events of a stream."""
+        ...
+
+    def subscribe_each(
+        self,
+        stream: str,
+        receive: Callable[[int, Row], None],
+        receive_chunk: Callable[[Sequence[Arrival]], None],
+        receive_columns: ReceiveColumns | None = None,
+    ) -> None:
+        """Have `receive` called with each event that is put out alone, and `receive_chunk` with each other chunk.
+
+        Chunks that are put out as columns go to `receive_columns`, many together, where it is given.
+        """
         ...
 
 
@@ -334,7 +369,7 @@ class Island:
         if (only := self._only) is not None:
             app, stream = only
             for events in self._merge.runs():
-                self._run.deliver(app, {stream: part_of(events)}, events, self.app.clock, self._firing)
+                self._deliver_parts(app, {stream: part_of(events)}, events)
 
     def _deliver_mixed(self) -> bool:
         """Deliver what is due of several channels as one run, where it is that."""
@@ -345,9 +380,15 @@ class Island:
         if mixed is None:
             return False
         if len(mixed.numbers):
-            causes = mixed.causes() if self.publisher.streams else NO_EVENTS
-            self._run.deliver(app, mixed.parts(), causes, self.app.clock, self._firing)
+            self._deliver_parts(app, mixed.parts(), mixed.causes() if self.publisher.streams else None)
         return True
+
+    def _deliver_parts(self, app: RunsApp, parts: Mapping[str, StreamPart], causes: Events | None) -> None:
+        """Deliver the events of a run; `causes`, by rank, are needed where something is published."""
+        if causes is None or not self.publisher.streams:
+            app.deliver_parts(parts)
+        else:
+            self._run.deliver(partial(app.deliver_parts, parts), causes, self.app.clock, self._firing)
 
     @property
     def _only(self) -> tuple[RunsApp, str] | None:

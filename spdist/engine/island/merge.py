@@ -10,8 +10,6 @@ An event is released once every channel has promised what comes after it; what i
 the channel. So the order depends on what the channels hold and not on when it arrived. With one channel there is
 nothing to wait for. Live apps wait only so long: see `Merge.frontier`.
 
-What was put out as one chunk and spread over partitions is one chunk again where all of it is read.
-
 Source: conservative synchronisation with null messages, Chandy and Misra (1979).
 """
 
@@ -19,21 +17,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 import numpy
 
-from spdist.engine.island.runs import Key, as_run
+from spdist.engine.island.waiting import Key, Released, WaitingEvent, below, chunks, gathered, one_by_one
 from spdist.mapping.columns import ColumnarRows, all_rows
-from spdist.operators.base import Arrival
 from spdist.operators.core.junction import StreamPart
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
-from spdist.transports.events import TIMER, EventList, Events, next_sibling, sort_key
+from spdist.transports.events import TIMER, Events, sort_key
 
-__all__ = ["ChannelKey", "Merge", "Mixed", "Released", "part_of"]
+__all__ = ["ChannelKey", "Merge", "Mixed", "as_run", "part_of"]
 
 #: Topic, partition, and the producer where the topic is between groups, else an empty text.
 ChannelKey = tuple[str, int, str]
@@ -55,26 +52,6 @@ def _reached(key: Key) -> int:
     """Return the time that is over in a channel at `key`: where a timer put that out, others may do so at that time."""
     at, order, _ = key
     return at if order != TIMER or at == NO_CLOCK else at - 1
-
-
-class Released(NamedTuple):
-    """A chunk whose turn has come: when it was put out, by what, the path of its first event, its stream and events."""
-
-    at: int
-    order: int
-    path: bytes
-    stream: str
-    arrivals: list[Arrival]
-
-
-class _WaitingEvent(NamedTuple):
-    """An event with its merge key and the rank of its channel, by which it is sorted; then what it is."""
-
-    key: Key
-    rank: int
-    path: bytes
-    chunk: int
-    arrival: Arrival
 
 
 class Mixed(NamedTuple):
@@ -148,6 +125,35 @@ def _joined(runs: Iterable[Events]) -> Iterator[Events]:
         yield Events.following(small)
 
 
+def as_run(events: Events, high: Key) -> tuple[Events, Key] | None:
+    """Return a run and the key that it reaches; None unless events are chunks of their own, due when they say.
+
+    Those of a run have the times and orders of their merge keys: an event whose key is below `high`, or below one
+    before it, is due with that one, and keeps its timestamp. None of them is caused by a timer.
+
+    Parameters
+    ----------
+    events : Events
+        At least one.
+    high : Key
+        What the channel has reached.
+    """
+    at, order, path = events.at, events.order, events.path
+    if order.min() == TIMER or events.chunk.any() or not events.is_on_time:
+        return None
+    begins = (int(at[0]), int(order[0]), sort_key(path[0]))
+    if begins >= high and events.has_one_path and _never_falls(at) and _never_falls(order):
+        return events, (int(at[-1]), int(order[-1]), begins[2])
+    own = zip(at.tolist(), order.tolist(), map(sort_key, path), strict=True)
+    keys = list(accumulate(own, max, initial=high))[1:]
+    numbers = [key[1] for key in keys]
+    return None if TIMER in numbers else (replace(events, at=[key[0] for key in keys], order=numbers), keys[-1])
+
+
+def _never_falls(values: Any) -> bool:
+    return len(values) < 2 or bool((values[1:] >= values[:-1]).all())
+
+
 class _Run(NamedTuple):
     """Events of a channel: the channel's key before them, how they came, and as a run."""
 
@@ -170,7 +176,7 @@ class _Channel:
     holds: bool = True
     key: Key = _LOWEST
     first: int | None = None
-    pending: deque[_WaitingEvent] = field(default_factory=deque)
+    pending: deque[WaitingEvent] = field(default_factory=deque)
     #: Where nothing is pending: what waits together.
     runs: list[_Run] = field(default_factory=list)
 
@@ -328,12 +334,12 @@ class Merge:
             due = []
             for channel in self._by_rank:
                 due += _waiting(channel.rank, _due_runs(channel, self.reached))
-                due += _below(channel.pending, limit)
+                due += below(channel.pending, limit)
                 if len(channel.pending) <= _FEW:
                     _gather(channel)
             # Stable, and each channel's part is sorted already: equal keys of a channel keep their order.
             due.sort(key=lambda waiting: waiting[:2])
-        return list(self._chunks(due))
+        return list(chunks(due, [(channel.stream, channel.producer) for channel in self._by_rank])) if due else []
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state as plain data."""
@@ -354,7 +360,7 @@ class Merge:
             channel = self._channel((topic, partition, producer))
             channel.key, channel.first = key, first
             channel.pending = deque(
-                _WaitingEvent(at, channel.rank, path, chunk, arrival) for at, path, chunk, arrival in pending
+                WaitingEvent(at, channel.rank, path, chunk, arrival) for at, path, chunk, arrival in pending
             )
             _gather(channel)
 
@@ -384,52 +390,17 @@ class Merge:
     def _queue(channel: _Channel, events: Events) -> None:
         if channel.first is None:
             channel.first = int(events.at[0])
-        channel.pending.extend(_one_by_one(channel.rank, channel.key, events))
+        channel.pending.extend(one_by_one(channel.rank, channel.key, events))
         channel.key = channel.pending[-1].key
 
-    def _chunks(self, due: Sequence[_WaitingEvent]) -> Iterator[Released]:
-        """Put events together that were put out together and still follow one another."""
-        chunk: Released | None = None
-        last: _WaitingEvent | None = None
-        for waiting in due:
-            if waiting.chunk and chunk is not None and last is not None and self._continues(last, waiting):
-                chunk.arrivals.append(waiting.arrival)
-            else:
-                if chunk is not None:
-                    yield chunk
-                (at, order, _), stream = waiting.key, self._by_rank[waiting.rank].stream
-                chunk = Released(at, order, waiting.path, stream, [waiting.arrival])
-            last = waiting
-        if chunk is not None:
-            yield chunk
 
-    def _continues(self, last: _WaitingEvent, waiting: _WaitingEvent) -> bool:
-        left, right = self._by_rank[last.rank], self._by_rank[waiting.rank]
-        return (
-            waiting.chunk == last.chunk + 1
-            and left.stream == right.stream
-            and left.producer == right.producer
-            and last.key[:2] == waiting.key[:2]
-            and next_sibling(last.path) == waiting.path
-        )
-
-
-def _one_by_one(rank: int, high: Key, events: Events) -> Iterator[_WaitingEvent]:
-    """Yield events with keys that never fall below `high`, nor below one before them."""
-    for at, order, path, chunk, ts, row in events:
-        key = (at, order, sort_key(path))
-        if key > high:
-            high = key
-        yield _WaitingEvent(high, rank, path, chunk, (ts, row))
-
-
-def _waiting(rank: int, runs: Iterable[_Run]) -> Iterator[_WaitingEvent]:
+def _waiting(rank: int, runs: Iterable[_Run]) -> Iterator[WaitingEvent]:
     """Yield the events of a channel's runs one by one."""
     for before, events, _ in runs:
-        yield from _one_by_one(rank, before, events)
+        yield from one_by_one(rank, before, events)
 
 
-def _all_waiting(channel: _Channel) -> Iterator[_WaitingEvent]:
+def _all_waiting(channel: _Channel) -> Iterator[WaitingEvent]:
     yield from channel.pending
     yield from _waiting(channel.rank, channel.runs)
 
@@ -477,22 +448,7 @@ def _gather(channel: _Channel) -> None:
     """Let what waits one by one wait as a run, where it is one."""
     if channel.runs:
         return
-    waiting = EventList()
-    for (at, order, place), _, path, chunk, (ts, row) in channel.pending:
-        if order == TIMER or chunk or place != sort_key(path):
-            return
-        waiting.add(at, order, path, chunk, ts, row)
-    if len(waiting):
-        events = waiting.events()
+    events = gathered(channel.pending)
+    if events is not None:
         channel.runs.append(_Run(_LOWEST, events, events))
         channel.pending.clear()
-
-
-def _below(pending: deque[_WaitingEvent], limit: Key) -> Iterable[_WaitingEvent]:
-    """Take the events off the front of `pending` whose key is below `limit`."""
-
-    def taken() -> Iterator[_WaitingEvent]:
-        while pending and pending[0].key < limit:
-            yield pending.popleft()
-
-    return taken()

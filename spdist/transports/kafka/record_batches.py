@@ -272,7 +272,7 @@ def _one_by_one(
     )
 
 
-# Loops over bytes, compiled where there is numba. Nothing in them raises or reads beyond what it is given: a record that
+# Loops over bytes, compiled where there is numba. They neither raise nor read beyond what they are given: a record that
 # does not fit into its batch ends the loop.
 
 
