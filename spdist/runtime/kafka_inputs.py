@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 from spdist.config.allowed import Allowed
 from spdist.config.sections import ScriptSettings, Transports
 from spdist.connectors.receiving import now_ms
-from spdist.engine.island.messages import Mapped, kafka_sources, map_setting, mapped_topics, wants_keys
+from spdist.engine.island.intake import Mapped
+from spdist.engine.island.user_topics import kafka_sources, map_setting, mapped_topics, wants_keys
 from spdist.engine.shards.layout import assignment_hash
 from spdist.engine.shards.state import Positions
 from spdist.engine.spark.query import QuerySettings

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spdist.config.allowed import Allowed
-from spdist.engine.island.messages import kafka_endpoints
+from spdist.engine.island.user_topics import kafka_endpoints
 from spdist.engine.shards.places import ObjectPlace
 from spdist.engine.shards.state import Positions
 from spdist.errors import EngineError, SpdistError, TransportUnavailableError

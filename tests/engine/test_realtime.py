@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 from pyspark.sql import functions as F
 
-from spdist.engine.island.messages import kafka_endpoints, map_setting
+from spdist.engine.island.user_topics import kafka_endpoints, map_setting
 from spdist.engine.native.realtime import (
     _OBSERVED,
     OBSERVED_COLUMNS,

@@ -14,7 +14,7 @@ from spdist.config.allowed import Allowed
 from spdist.connectors.http.addresses import sources_at
 from spdist.connectors.receiving import NodeContext
 from spdist.engine.island.hosted import build_island
-from spdist.engine.island.messages import mapped_topics
+from spdist.engine.island.user_topics import mapped_topics
 from spdist.engine.shards.shards import Router, ShardSettings
 from spdist.engine.shards.state import Segment
 from spdist.errors import SiddhiAppError

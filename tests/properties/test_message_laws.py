@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from spdist.engine.island.messages import mapped_topics
+from spdist.engine.island.user_topics import mapped_topics
 from spdist.engine.local.app import run as run_locally
 from spdist.engine.shards.shard import Shard, SnapshotPolicy
 from spdist.engine.shards.shards import HostedShards, ReadBatch, Router, ShardSettings, island_maker, lowest_positions
@@ -31,7 +31,7 @@ from spdist.transports.log import LogTransport
 from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import heard
 from tests.engine.fetched_topic import FetchedTopic, Message
-from tests.engine.test_messages import NOW
+from tests.engine.test_intake import NOW
 
 TOPIC = "App.S@0:orders"
 BODY = """define stream S (k string, v long);

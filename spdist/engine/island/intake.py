@@ -1,34 +1,207 @@
-"""What an island reads, up to the merge: records become events, repeats fall away, and users' messages find their way.
+"""What an island reads, up to the merge: messages become records, records become events, and repeats fall away.
+
+A run of messages of one partition of a topic that a user's own source reads becomes one record (`Mapped`): its payload
+is that of a record between groups, its offset that of the last message. The events of a message are put out at the time
+of the message, as chunks of their own, and their number at the source is the message's offset. So a record can be cut
+at any message, and what happens to it after that is what happens to any record (`Intake`).
 
 Values only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
-from typing import Any
+from itertools import accumulate, groupby, pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spdist.engine.island.merge import ChannelKey, Merge
-from spdist.engine.island.messages import by_time
 from spdist.engine.local.idle import IdleTime
 from spdist.errors import MappingError
 from spdist.language.checking.checked import ClockSetting
 from spdist.language.types import Schema
+from spdist.mapping.base import MapSetting
+from spdist.mapping.bounds import shown
+from spdist.mapping.json_columns import ColumnReader
 from spdist.mapping.rejected import RejectCounter
-from spdist.operators.base import Arrival
+from spdist.operators.base import Arrival, Row
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record, Repeats
 from spdist.transports.commands import COMMANDS
-from spdist.transports.events import Events
+from spdist.transports.events import EventList, Events, child
 from spdist.transports.payloads.external import is_marked
-from spdist.transports.payloads.payload import Payload
+from spdist.transports.payloads.payload import Payload, payload_columns
+from spdist.transports.rejects import Rejects
 from spdist.transports.retracted import UndoneRecords
+from spdist.transports.source_writer import NUMBERS_EACH
 
-__all__ = ["Intake", "within_reach"]
+if TYPE_CHECKING:
+    from spdist.transports.kafka.record_batches import FetchedMessages
+
+__all__ = ["MOST_EVENTS", "Intake", "Mapped", "by_time", "within_reach"]
+
+#: Beyond it, and below it without a sign, a time does not travel, ms.
+_TIMES = 2**63
+#: Events of a record that is made of messages; more where one message alone has more.
+MOST_EVENTS = 20_000
+
+
+class Mapped:
+    """Makes records of the messages of one topic.
+
+    Parameters
+    ----------
+    topic : str
+        Our name of the topic.
+    name : str
+        What Kafka calls it, for ``trp:topic``.
+    setting : MapSetting
+        The stream that is fed, and the ``@map``.
+    rejects : Rejects
+        Takes what cannot be read.
+    live : bool
+        Whether the app follows the clock on the wall: then no message is later than the batch that brings it.
+
+    State
+    -----
+    That of the mapping.
+    """
+
+    def __init__(self, topic: str, name: str, setting: MapSetting, rejects: Rejects, *, live: bool) -> None:
+        self.live = live
+        self.stream = setting.stream
+        self._topic = topic
+        self._name = name
+        self._columns = ColumnReader(setting)
+        self._mapper = self._columns.reader.mapper
+        self._payload = Payload(setting.schema)
+        self._rejects = rejects
+
+    @property
+    def rejected(self) -> int:
+        """How many messages, and events of messages, could not be read."""
+        return self._rejects.count
+
+    def timely(self, messages: FetchedMessages, now: int) -> FetchedMessages:
+        """Return messages, at least one, that are read at `now`, ms: none of them later where the app is live."""
+        within = pc.min_max(messages.times)
+        if within["min"].as_py() > 0 and not (self.live and within["max"].as_py() > now):
+            return messages
+        # Very old brokers tell no times, and a clock that goes ahead must not take the app with it.
+        sent = messages.times.to_pylist()
+        times = [now if time <= 0 or (self.live and time > now) else time for time in sent]
+        return replace(messages, times=pa.array(times, pa.int64()))
+
+    def records(self, partition: int, messages: FetchedMessages) -> Iterator[Record]:
+        """Yield the records of some messages of a partition, in order; none where there is no event in them."""
+        for start in range(0, len(messages), MOST_EVENTS):
+            end = start + MOST_EVENTS
+            events = self._events(partition, messages, start, end)
+            for begin, stop in _parts(events.order):
+                part = events if (begin, stop) == (0, len(events)) else events.part(begin, stop)
+                yield from self._record(partition, part)
+
+    def _events(self, partition: int, messages: FetchedMessages, start: int, end: int) -> Events:
+        given = (messages.times, messages.offsets, messages.values)
+        sent, numbers, values = (column.slice(start, end - start) for column in given)
+        rows: Any
+        rows, columns = self._columns.read(values)
+        times, offsets = sent.to_numpy(), numbers.to_numpy()
+        if columns is not None or None not in rows:
+            columns = None if columns is None else payload_columns(sent, numbers, columns)
+            count = len(rows)
+            return Events(times, offsets, [b""] * count, numpy.zeros(count, numpy.int64), times, rows, columns)
+        events = EventList()
+        for number, (time, offset, row) in enumerate(zip(times.tolist(), offsets.tolist(), rows, strict=True)):
+            if row is not None:
+                events.add(time, offset, b"", 0, time, row)
+            else:
+                self._read(partition, messages, start + number, events)
+        return events.events()
+
+    def _read(self, partition: int, messages: FetchedMessages, number: int, events: EventList) -> None:
+        """Read one message with the mapping itself."""
+        given = (messages.offsets, messages.times, messages.values)
+        offset, sent, value = (column[number].as_py() for column in given)
+        properties = {
+            "topic": self._name,
+            "partition": str(partition),
+            "offset": str(offset),
+            "record.timestamp": str(sent),
+        }
+        key = messages.keys[number] if messages.keys is not None else None
+        if key is not None:
+            properties["key"] = key.decode("utf-8", "replace")
+        rejected = offset * NUMBERS_EACH
+
+        def lost(error: Exception) -> None:
+            nonlocal rejected
+            self._reject(partition, value, error, sent, rejected)
+            rejected += 1
+
+        try:
+            chunks = self._mapper.read(value, properties, sent, lost)
+        except MappingError as error:
+            lost(error)
+            return
+        alone = sum(map(len, chunks)) == 1
+        made = 0
+        for chunk in chunks:
+            # In playback the time that an event bears itself moves the clock.
+            at = sent if self.live or not chunk else chunk[-1][0]
+            for place, (ts, row) in enumerate(chunk):
+                if all(-_TIMES <= time < _TIMES for time in (at, ts)):
+                    events.add(at, offset, b"" if alone else child(b"", made), place, ts, row)
+                else:
+                    self._stays(partition, offset, sent, row, f"its time is {ts}")
+                made += 1
+
+    def _reject(self, partition: int, value: bytes, error: Exception, sent: int, seq: int) -> None:
+        # Numbered by their offsets: what is read again after a failure is known to have been rejected.
+        self._rejects.reject(value, error, sent, f"{self._topic}-{partition}", seq)
+
+    def _stays(self, partition: int, offset: int, at: int, row: Row, why: object) -> None:
+        """Reject an event that cannot travel."""
+        told = MappingError(f"an event cannot travel: {why}")
+        self._reject(partition, shown(row).encode(), told, at, offset * NUMBERS_EACH + NUMBERS_EACH // 2)
+
+    def _record(self, partition: int, events: Events) -> Iterator[Record]:
+        try:
+            value = self._payload.encode(events)
+        except Exception as error:  # whatever a value is that others have sent
+            if len(events) == 1:
+                self._stays(partition, int(events.order[0]), int(events.at[0]), events.rows[0], error)
+                return
+            for number in range(len(events)):
+                yield from self._record(partition, events.part(number, number + 1))
+            return
+        yield Record(
+            self._topic,
+            partition,
+            value,
+            len(events),
+            clock=int(events.at.max()),
+            offset=int(events.order[-1]),
+            events=events,
+        )
+
+
+def _parts(order: Any) -> Iterator[tuple[int, int]]:
+    """Yield from where to where the events of a record go, none of which holds a part of a message."""
+    start = 0
+    while start < len(order):
+        end = min(start + MOST_EVENTS, len(order))
+        if end < len(order) and order[end] == order[end - 1]:
+            before = int(numpy.searchsorted(order, order[end]))
+            while end < len(order) and order[end] == order[end - 1]:
+                end += 1
+            end = before if before > start else end
+        yield start, end
+        start = end
 
 
 class Intake:
@@ -248,6 +421,16 @@ class Intake:
     def _drop(self, record: Record, error: MappingError) -> None:
         told = MappingError(f"offset {record.offset} of partition {record.partition}: {error.message}")
         self._rejected[self._streams[record.topic]].add(told)
+
+
+def by_time(partitions: Sequence[Sequence[Events]]) -> Sequence[Events]:
+    """Return the events of a batch, given by partition, in the order of their times; each partition's stay in order."""
+    if len(partitions) < 2:
+        return partitions[0] if partitions else ()
+    together = Events.following([events for runs in partitions for events in runs])
+    ends = list(accumulate(sum(map(len, runs)) for runs in partitions))
+    reached = [numpy.maximum.accumulate(together.at[begin:end]) for begin, end in pairwise((0, *ends))]
+    return [together.picked(numpy.lexsort((together.order, numpy.concatenate(reached))))]
 
 
 def _outsiders_place(record: Record) -> tuple[str, int] | None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from spdist.engine.island.messages import kafka_endpoints, map_setting
+from spdist.engine.island.user_topics import kafka_endpoints, map_setting
 from spdist.engine.replay.evidence import EventPlace
 from spdist.engine.replay.input_log import GivenEvent
 from spdist.engine.replay.shard_log import ShardLog

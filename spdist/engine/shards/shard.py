@@ -7,18 +7,20 @@ shards of it has. One query may host many.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
+
+import numpy
 
 from spdist.clock import Clock, SystemClock
 from spdist.engine.island.island import Island, Output
-from spdist.engine.island.messages import cut
 from spdist.engine.shards.state import Positions, Segment, StateStore, later
 from spdist.errors import FencedError, StateError
 from spdist.operators.tables.stores import Batch
 from spdist.transports.base import Record
+from spdist.transports.payloads.payload import since
 
-__all__ = ["Ownership", "Shard", "SnapshotPolicy"]
+__all__ = ["Ownership", "Shard", "SnapshotPolicy", "cut"]
 
 #: So long after an append nobody can have noticed that its process stands still, let alone have taken over, ms.
 _SURE_MS = 1_000
@@ -411,3 +413,15 @@ class Shard:
     def _is_at(self, island: Island, segment: Segment) -> None:
         self.island, self.version = island, segment.number
         self._batch, self._positions = segment.batch, segment.positions
+
+
+def cut(record: Record, position: int) -> Record:
+    """Return what a record holds of the messages from offset `position` on."""
+    if record.events is not None:
+        start = int(numpy.searchsorted(record.events.order, position))
+        if not start:
+            return record
+        events = record.events.part(start, len(record.events))
+        return replace(record, value=since(record.value, position), count=len(events), events=events)
+    value = since(record.value, position) if record.value else record.value
+    return record if value is record.value else replace(record, value=value)

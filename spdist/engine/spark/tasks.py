@@ -28,8 +28,9 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from spdist.connectors.sending import SinkContext, Sinks
+from spdist.engine.island.intake import Mapped
 from spdist.engine.island.island import Output
-from spdist.engine.island.messages import Mapped, mapped_topics
+from spdist.engine.island.user_topics import mapped_topics
 from spdist.engine.shards.copies import Copies
 from spdist.engine.shards.memory import arrow_without_pandas, check_memory, collect_rarely, resident_bytes, set_aside
 from spdist.engine.shards.shards import BackgroundCall, Counters, HostedShards, Router, island_maker

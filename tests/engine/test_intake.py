@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.engine.island.messages import Mapped, by_time, cut
+from spdist.engine.island.intake import Mapped, by_time
+from spdist.engine.shards.shard import cut
 from spdist.engine.spark.tasks import Arrivals
 from spdist.language import ast
 from spdist.language.types import Schema
@@ -161,7 +162,7 @@ def test_properties_of_a_message_are_there_for_the_mapping() -> None:
 
 
 def test_records_have_a_bound_that_splits_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spdist.engine.island.messages.MOST_EVENTS", 4)
+    monkeypatch.setattr("spdist.engine.island.intake.MOST_EVENTS", 4)
     several = [[event(n) for n in range(size)] for size in (3, 2, 1, 1, 6, 1)]
     listed = [(offset, 5, json.dumps(one).encode(), None) for offset, one in enumerate(several)]
     records = list(mapped().records(0, FetchedMessages.of(listed)))
