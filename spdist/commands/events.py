@@ -247,7 +247,7 @@ def tail(
 ) -> None:
     """Print the events of a published stream, each once: JSON lines that `spdist feed` and `spdist why` take."""
     from spdist.cluster.protocol.rows import to_json_row
-    from spdist.transports.delivery import ID_HEADER
+    from spdist.transports.payloads.headers import ID_HEADER
 
     for page in client.pages(app, stream, "end" if new else "", follow=follow):
         names = page.schema.names

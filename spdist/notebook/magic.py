@@ -26,7 +26,7 @@ from spdist.language.lexer import coloured_html
 from spdist.language.signatures import described
 from spdist.notebook.arguments import cell_arguments, command_arguments, help_text
 from spdist.notebook.namespace import cluster_in, text_variable, value_of
-from spdist.transports.delivery import ID_HEADER
+from spdist.transports.payloads.headers import ID_HEADER
 from spdist.transports.reading import ReadEvent
 
 __all__ = ["Magic"]

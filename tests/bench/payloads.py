@@ -24,7 +24,7 @@ from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting
 from spdist.mapping.payload_reader import BatchReader
-from spdist.mapping.payload_writer import PayloadWriter
+from spdist.engine.local.sinks import PayloadWriter
 from spdist.operators.base import Arrival, Row
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record

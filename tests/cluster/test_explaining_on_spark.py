@@ -29,7 +29,7 @@ from spdist.errors import NotFoundError
 from spdist.runtime.column_inputs import column_inputs
 from spdist.runtime.realtime import runtime_of
 from spdist.services.kafka import KafkaBroker
-from spdist.transports.delivery import ID_HEADER
+from spdist.transports.payloads.headers import ID_HEADER
 from tests.cluster.shells import PASSWORD, FakeSpark, manager_config, worker_config
 
 COLUMNS = """@app:name('{name}')

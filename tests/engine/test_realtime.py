@@ -27,7 +27,7 @@ from spdist.engine.spark.jars import kafka_jars
 from spdist.engine.spark.session import SparkHost
 from spdist.mapping.mappers import sink_mapper
 from spdist.services.kafka import KafkaBroker
-from spdist.transports.delivery import ID_HEADER
+from spdist.transports.payloads.headers import ID_HEADER
 from tests.engine.realtime_apps import APP, TOPICS, drawn_payloads, in_virtual_time, planned
 from tests.runtime.host_settings import settings_in
 

@@ -20,8 +20,9 @@ from spdist.engine.replay.shard_log import ShardLog
 from spdist.engine.replay.tracing import Which, trace
 from spdist.errors import NotFoundError
 from spdist.language.types import Schema
-from spdist.transports.delivery import EVENT_BITS, Delivery, header_text
+from spdist.transports.delivery import EVENT_BITS, Delivery
 from spdist.transports.feed import read_events
+from spdist.transports.payloads.headers import header_text
 from tests.runtime.shards_by_hand import HandRun
 
 SCHEMA = Schema.of([("room", "string"), ("degrees", "double")])

@@ -10,7 +10,7 @@ import pytest
 
 from spdist.language.types import Schema, Type
 from spdist.mapping.columns import ColumnarRows, all_rows
-from spdist.mapping.payload_writer import JsonTexts
+from spdist.transports.delivery import JsonTexts
 
 KINDS = (Type.STRING, Type.INT, Type.LONG, Type.FLOAT, Type.DOUBLE, Type.BOOL)
 NAMES = Schema.of(zip("abcdef", (kind.value for kind in KINDS), strict=True))

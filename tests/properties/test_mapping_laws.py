@@ -17,7 +17,8 @@ from spdist.mapping.base import MapSetting
 from spdist.mapping.columns import ColumnarRows
 from spdist.mapping.mappers import sink_mapper, source_mapper
 from spdist.mapping.payload_reader import BatchReader
-from spdist.mapping.payload_writer import JsonTexts, PayloadWriter
+from spdist.transports.delivery import JsonTexts
+from spdist.engine.local.sinks import PayloadWriter
 from spdist.transports.event_log import encoded
 
 _KINDS = ("string", "int", "long", "float", "double", "bool", "object")

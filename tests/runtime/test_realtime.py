@@ -18,7 +18,7 @@ from spdist.planning.topology import Assignment
 from spdist.runtime.group import GroupRuntime
 from spdist.runtime.realtime import RealtimeRuntime, planned
 from spdist.services.kafka import KafkaBroker
-from spdist.transports.delivery import ID_HEADER
+from spdist.transports.payloads.headers import ID_HEADER
 from tests.runtime.host_settings import settings_in
 
 APP = """@app:name('{name}')

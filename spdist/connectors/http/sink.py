@@ -20,9 +20,10 @@ from spdist.connectors.http import CONNECTOR
 from spdist.connectors.sending import SendError, SinkContext
 from spdist.errors import TransportError
 from spdist.mapping.templates import Filled
-from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER, Delivery, header_text
+from spdist.transports.delivery import Delivery
 from spdist.transports.event_log import encoded, shown
 from spdist.transports.options import Options
+from spdist.transports.payloads.headers import ID_HEADER, ORIGIN_HEADER, header_text
 from spdist.transports.sockets.tls import Certificate, client_context
 
 __all__ = ["HttpSink", "open_sink"]

@@ -39,8 +39,8 @@ from spdist.connectors.http.addresses import HttpAddress
 from spdist.connectors.http.ports import LATER, HttpPort
 from spdist.connectors.receiving import ReadPayload, SourceContext, now_ms
 from spdist.errors import MappingError, TransportError
-from spdist.transports.delivery import ID_HEADER, ORIGIN_HEADER
 from spdist.transports.options import Options
+from spdist.transports.payloads.headers import ID_HEADER, ORIGIN_HEADER
 from spdist.transports.sockets.connections import ConnectionLimits
 from spdist.transports.sockets.guesses import GuessingQueue, TooManyGuesses
 from spdist.transports.sockets.logins import Logins, WrongLogins, credentials

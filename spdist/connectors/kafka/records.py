@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spdist.mapping.columns import OCTETS, bounds, joined, octets_of
-from spdist.mapping.payload_writer import JsonTexts
-from spdist.transports.delivery import ID_HEADER, Deliveries, Delivery
+from spdist.transports.delivery import Deliveries, Delivery, JsonTexts
 from spdist.transports.event_log import encoded
+from spdist.transports.payloads.headers import ID_HEADER
 
 __all__ = ["OutgoingMessages", "PartitionMessages", "SentBatch", "batches", "behind", "messages_of", "octets"]
 

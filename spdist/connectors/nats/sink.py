@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from spdist.config.allowed import Allowed
 from spdist.connectors.nats.link import NatsLink, NatsSourceSettings
 from spdist.connectors.sending import SendError, SinkContext
-from spdist.transports.delivery import ID_HEADER, Delivery
+from spdist.transports.delivery import Delivery
 from spdist.transports.event_log import encoded
 from spdist.transports.options import Options
+from spdist.transports.payloads.headers import ID_HEADER
 
 __all__ = ["NatsSink", "open_sink"]
 

@@ -8,26 +8,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy
+
 from spdist.engine.local.app_context import AppContext
 from spdist.errors import MappingError, TransportError, TransportUnavailableError
 from spdist.language import ast
 from spdist.language.types import Schema, Type
-from spdist.mapping.base import MapSetting
+from spdist.mapping.base import Event, MapSetting
 from spdist.mapping.columns import ColumnarRows
+from spdist.mapping.json_payloads import is_plain_json
 from spdist.mapping.mappers import sink_mapper
-from spdist.mapping.payload_writer import PayloadWriter, together
 from spdist.mapping.templates import Filled, Template
 from spdist.operators.base import Arrival, Row
 from spdist.operators.core.distribution import distribution
 from spdist.operators.core.junction import Receiver
-from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, Outbox, on_error_of
+from spdist.transports.delivery import KEEPS_EVENTS, Deliveries, JsonTexts, Outbox, on_error_of, together
 from spdist.transports.event_log import write_log
 from spdist.transports.in_memory import IN_MEMORY, InMemoryBroker
 from spdist.transports.options import written_in
 
-__all__ = ["LOG", "AppSink", "PayloadTarget", "map_of", "sink_of"]
+__all__ = ["LOG", "AppSink", "PayloadTarget", "PayloadWriter", "map_of", "sink_of"]
 
 Chunk = Sequence[Arrival]
+#: Told the number of the first event of a chunk that cannot be written, the chunk, and why.
+Unwritten = Callable[[int, Chunk, Exception], None]
 
 LOG = "log"
 
@@ -310,6 +314,77 @@ class _Together:
     def number_from(self, number: int) -> None:
         """Go on numbering what it puts out from `number` on."""
         self._next = number
+
+
+class PayloadWriter:
+    """Writes many events of one sink.
+
+    Parameters
+    ----------
+    setting : MapSetting
+        The mapping.
+
+    State
+    -----
+    That of the mapping: ``mapper``.
+    """
+
+    def __init__(self, setting: MapSetting) -> None:
+        self.mapper = sink_mapper(setting)
+        self._schema = setting.schema
+        #: Whether events are written here, and not by the mapping: no timestamps are needed then.
+        self.quick = is_plain_json(setting, "payload") and not setting.flag("validate.json", False)
+        self._groups = setting.flag("event.grouping.enabled", True)
+
+    def write(
+        self,
+        timestamps: Sequence[int],
+        rows: Sequence[Row],
+        unwritten: Unwritten,
+        chunks: Sequence[tuple[int, int]] = (),
+    ) -> Sequence[Any]:
+        """Return the payloads of all events in order, as the mapping writes them chunk by chunk.
+
+        Parameters
+        ----------
+        timestamps, rows : Sequence
+            The events; where the writer is `quick` timestamps may be missing.
+        unwritten : Callable
+            Told of each chunk that cannot be written: it has no payload.
+        chunks : Sequence of (begin, end)
+            Where there are chunks of several events, in order; each other event is a chunk of its own.
+        """
+        if self.quick and rows:
+            return JsonTexts.grouped(self._schema, rows, chunks if self._groups else ())
+        events = list(zip(timestamps, rows, strict=True))
+        made: list[Any] = []
+        done = 0
+        for begin, end in (*chunks, (len(events), len(events))):
+            for number in range(done, begin):
+                made += self._write(number, events[number : number + 1], unwritten)
+            if end > begin:
+                made += self._write(begin, events[begin:end], unwritten)
+            done = end
+        return made
+
+    def chunks(self, rows: ColumnarRows, bounds: Any) -> Sequence[Any]:
+        """Return the payloads of many chunks, at least one, where the writer is `quick`.
+
+        Parameters
+        ----------
+        rows : ColumnarRows
+            The events.
+        bounds : numpy.ndarray
+            At which of them each chunk begins, and where the last one ends.
+        """
+        return JsonTexts(self._schema, rows, bounds if self._groups else numpy.arange(len(rows) + 1))
+
+    def _write(self, number: int, chunk: Sequence[Event], unwritten: Unwritten) -> list[Any]:
+        try:
+            return self.mapper.write(chunk)
+        except Exception as error:  # whoever made the event by itself would have been told, too
+            unwritten(number, chunk, error)
+            return []
 
 
 class _Options:

@@ -24,9 +24,9 @@ from spdist.engine.native.queries import ChunkDelivery
 from spdist.engine.spark.session import SparkHost
 from spdist.errors import EngineError
 from spdist.planning.columns.realtime import KafkaSourceInput, RealtimePlan
-from spdist.transports.delivery import ID_HEADER
 from spdist.transports.kafka.options import app_properties
 from spdist.transports.options import Options
+from spdist.transports.payloads.headers import ID_HEADER
 
 __all__ = [
     "OBSERVED_COLUMNS",

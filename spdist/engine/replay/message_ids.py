@@ -15,7 +15,8 @@ from spdist.engine.replay.shard_log import ShardLog
 from spdist.errors import NotFoundError
 from spdist.history import clock_text
 from spdist.operators.base import Arrival
-from spdist.transports.delivery import EVENT_BITS, KEPT_ERRORS, Deliveries, Outgoing, header_text
+from spdist.transports.delivery import EVENT_BITS, KEPT_ERRORS, Deliveries, Outgoing
+from spdist.transports.payloads.headers import header_text
 
 __all__ = ["MessageId", "sent_events"]
 
