@@ -74,7 +74,6 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/engine/shards/shard.py",
         "spdist/connectors/kafka/records.py",
         "spdist/transports/delivery.py",
-        "spdist/transports/events.py",
         "spdist/transports/kafka/record_batches.py",
         "spdist/transports/payloads/payload.py",
     ),

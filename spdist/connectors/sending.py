@@ -21,10 +21,10 @@ from spdist.config.allowed import Allowed
 from spdist.connectors.registry import connector, sink_types, why_missing
 from spdist.errors import TransportError
 from spdist.language.types import Schema
+from spdist.mapping.columns import EventList
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.delivery import EVENT_BITS, KEPT_ERRORS, Deliveries, Delivery, Outgoing, together
 from spdist.transports.errors import append_error, error_entry
-from spdist.transports.events import EventList
 from spdist.transports.payloads.payload import Payload
 from spdist.transports.rejects import fault_topic
 

@@ -19,11 +19,11 @@ from spdist.engine.local.recorder import error_of
 from spdist.errors import StateError
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.types import Schema
+from spdist.mapping.columns import EventList, child
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.replay.cases import Case, first_time, read_arrivals, time_zone_of
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import ANSWERS, SCHEMAS, SCRIPT, text_row
-from spdist.transports.events import EventList, child
 from spdist.transports.payloads.payload import Payload
 
 __all__ = ["CasePlace", "Topics", "Work", "make_work"]

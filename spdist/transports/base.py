@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from spdist.transports.events import Events
+    from spdist.mapping.columns import Events
 
 #: The producer's promise before it has made any.
 NO_CLOCK = -(2**63)

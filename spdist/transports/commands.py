@@ -15,8 +15,8 @@ from typing import Any
 
 from spdist.errors import ErrorKind, MappingError, TransportError
 from spdist.language.types import Schema
+from spdist.mapping.columns import Events
 from spdist.transports.base import Record, Transport
-from spdist.transports.events import Events
 from spdist.transports.payloads.payload import Payload
 
 __all__ = [

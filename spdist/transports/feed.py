@@ -14,8 +14,8 @@ from spdist.errors import MappingError, TransportError
 from spdist.java.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, float32
 from spdist.language.checking.checked import ClockSetting
 from spdist.language.types import Schema, Type
+from spdist.mapping.columns import EventList, Events
 from spdist.transports.base import NO_CLOCK, Record, Transport
-from spdist.transports.events import EventList, Events
 from spdist.transports.payloads.payload import Payload
 from spdist.transports.reading import OrderedEvent, ReadEvent, TopicReader
 from spdist.transports.routing import key_partition, key_text

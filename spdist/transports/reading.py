@@ -242,7 +242,7 @@ class _Partition:
 
     def _open(self, record: Record) -> None:
         """Have the events of a record that are new wait."""
-        from spdist.transports.events import sort_key  # managers come here, and load no Arrow
+        from spdist.mapping.columns import sort_key  # managers come here, and load no Arrow
 
         position = self._position
         if record.offset != position.offset:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from spdist.language.types import Schema
+from spdist.mapping.columns import Events
 from spdist.mapping.rejected import RejectCounter
 from spdist.transports.base import NO_CLOCK, Record, Transport
 from spdist.transports.errors import append_error, error_entry
-from spdist.transports.events import Events
 from spdist.transports.options import Options
 from spdist.transports.payloads.payload import Payload
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from spdist.errors import MappingError
 from spdist.language.types import Schema
+from spdist.mapping.columns import EventList, Events
 from spdist.transports.base import NO_CLOCK, Record, Transport
-from spdist.transports.events import EventList, Events
 from spdist.transports.payloads.payload import Payload
 
 __all__ = ["NUMBERS_EACH", "Chunk", "SourceWriter", "Unfit"]

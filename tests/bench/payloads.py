@@ -17,18 +17,18 @@ from spdist.connectors.kafka.records import octets
 from spdist.engine.island import merge
 from spdist.engine.island.hosted import build_island
 from spdist.engine.local.app import LocalApp
+from spdist.engine.local.sinks import PayloadWriter
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting
+from spdist.mapping.columns import Events
 from spdist.mapping.payload_reader import BatchReader
-from spdist.engine.local.sinks import PayloadWriter
 from spdist.operators.base import Arrival, Row
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
-from spdist.transports.events import Events
 from spdist.transports.payloads.payload import Payload
 
 ROUNDS = 5

@@ -19,8 +19,8 @@ from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
+from spdist.mapping.columns import Events
 from spdist.transports.base import Record
-from spdist.transports.events import Events
 from spdist.transports.log import LogTransport
 from spdist.transports.payloads.payload import Payload
 

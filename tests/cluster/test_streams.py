@@ -26,8 +26,8 @@ from spdist.cluster.protocol.rows import from_json_row, to_json_row
 from spdist.config import load_config
 from spdist.errors import ClusterError, MappingError, NotFoundError, UnauthorizedError
 from spdist.language.types import Schema
+from spdist.mapping.columns import Events
 from spdist.transports.base import Record
-from spdist.transports.events import Events
 from spdist.transports.feed import Feed
 from spdist.transports.log import LogTransport
 from spdist.transports.payloads.payload import Payload

@@ -19,12 +19,12 @@ from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
+from spdist.mapping.columns import Events
 from spdist.operators.joins.lazy_expiry import LazyExpiryJoinPlan
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.delivery import Deliveries, Delivery, Outgoing
 from spdist.transports.errors import read_errors
-from spdist.transports.events import Events
 from spdist.transports.log import LogTransport
 from spdist.transports.payloads.payload import Payload
 

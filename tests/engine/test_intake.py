@@ -20,9 +20,9 @@ from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.mapping import json_columns
 from spdist.mapping.base import MapSetting
+from spdist.mapping.columns import EventList, Events
 from spdist.transports.base import NO_CLOCK, Record, Repeats
 from spdist.transports.errors import read_errors
-from spdist.transports.events import EventList, Events
 from spdist.transports.kafka.record_batches import FetchedMessages
 from spdist.transports.log import LogTransport
 from spdist.transports.options import Options

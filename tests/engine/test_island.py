@@ -12,9 +12,9 @@ from spdist.engine.island.island import Island
 from spdist.engine.shards.shards import idle_until
 from spdist.errors import MappingError, PlanningError, StateError
 from spdist.language.types import Schema
+from spdist.mapping.columns import TIMER, Events
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import NO_CLOCK, Record
-from spdist.transports.events import TIMER, Events
 from spdist.transports.payloads.external import mark
 from spdist.transports.payloads.payload import Payload
 from spdist.transports.routing import key_partition

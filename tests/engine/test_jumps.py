@@ -20,10 +20,10 @@ from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
+from spdist.mapping.columns import EventList, Events, child
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.testing import VirtualApp
 from spdist.transports.base import NO_CLOCK, Record
-from spdist.transports.events import EventList, Events, child
 from spdist.transports.payloads.payload import Payload
 
 _DAY = 86_400_000

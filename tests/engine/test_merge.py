@@ -8,9 +8,9 @@ import pytest
 
 from spdist.engine.island import merge as module
 from spdist.engine.island.merge import Merge
+from spdist.mapping.columns import TIMER, EventList, Events, child
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
-from spdist.transports.events import TIMER, EventList, Events, child
 
 FED_A = AssignedInput("A", "App.A", (0,))
 FED_B = AssignedInput("B", "App.B", (0,))

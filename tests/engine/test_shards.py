@@ -12,9 +12,9 @@ from spdist.engine.shards.shard import SnapshotPolicy
 from spdist.engine.shards.shards import HostedShards, Router, ShardSettings, lowest_positions
 from spdist.engine.shards.state import Positions, StateStore
 from spdist.errors import EngineError, ErrorKind, FencedError
+from spdist.mapping.columns import Events
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import Record
-from spdist.transports.events import Events
 from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import SCHEMA, assignment, heard, island
 from tests.error_codes import coded

@@ -138,7 +138,7 @@ def test_json_may_nest_to_a_bound_that_does_not_depend_on_the_stack(kind: str, m
     payload = Payload(OBJECT)
 
     def travels() -> None:
-        from spdist.transports.events import Events
+        from spdist.mapping.columns import Events
 
         value = payload.encode(Events.of([(7, row)]))
         assert payload.decode(value).rows == [row]

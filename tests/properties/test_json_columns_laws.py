@@ -18,10 +18,10 @@ from spdist.language import ast
 from spdist.language.types import Schema, Type
 from spdist.mapping import json_columns
 from spdist.mapping.base import MapSetting
+from spdist.mapping.columns import Events
 from spdist.mapping.json_columns import ColumnReader
 from spdist.mapping.kernels import Kernels
 from spdist.mapping.mappers import source_mapper
-from spdist.transports.events import Events
 from spdist.transports.payloads.payload import Payload, payload_columns
 
 

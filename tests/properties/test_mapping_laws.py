@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from spdist.engine.local.sinks import PayloadWriter
 from spdist.errors import MappingError
 from spdist.language import ast
 from spdist.language.types import Schema, Type
@@ -18,7 +19,6 @@ from spdist.mapping.columns import ColumnarRows
 from spdist.mapping.mappers import sink_mapper, source_mapper
 from spdist.mapping.payload_reader import BatchReader
 from spdist.transports.delivery import JsonTexts
-from spdist.engine.local.sinks import PayloadWriter
 from spdist.transports.event_log import encoded
 
 _KINDS = ("string", "int", "long", "float", "double", "bool", "object")

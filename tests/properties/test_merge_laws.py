@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spdist.engine.island.merge import Merge
+from spdist.mapping.columns import TIMER, EventList
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK, Record
-from spdist.transports.events import TIMER, EventList
 from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import SCHEMA, island
 

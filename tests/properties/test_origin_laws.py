@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from spdist.errors import FencedError
+from spdist.mapping.columns import Events
 from spdist.planning.topology import Assignment
 from spdist.planning.updates.origin import Begin, Origin
 from spdist.runtime.shard_states import InstanceState
 from spdist.transports.base import Record
-from spdist.transports.events import Events
 from spdist.transports.payloads.payload import Payload
 from tests.properties.test_update_laws import FILTER, IN, LAST, NAME, TOTAL, Updated, events_of, fed, version
 

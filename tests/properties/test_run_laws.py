@@ -18,11 +18,11 @@ from spdist.engine.island.hosted import HostedApp, build_island
 from spdist.engine.island.island import Island
 from spdist.engine.island.merge import as_run
 from spdist.language.types import Schema
+from spdist.mapping.columns import TIMER, EventList
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.base import Record
 from spdist.transports.delivery import Deliveries
-from spdist.transports.events import TIMER, EventList
 from spdist.transports.payloads.external import mark
 from spdist.transports.payloads.payload import Payload
 from tests.program.interpreted_programs import programs

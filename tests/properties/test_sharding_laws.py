@@ -19,10 +19,10 @@ from spdist.engine.shards.splitting import Splitter, shard_of
 from spdist.engine.shards.state import Positions, StateStore
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
+from spdist.mapping.columns import Events
 from spdist.planning.groups import plan
 from spdist.planning.topology import Assignment
 from spdist.transports.base import Record, Repeats
-from spdist.transports.events import Events
 from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import heard
 

@@ -22,9 +22,9 @@ from spdist.engine.shards.shard import Shard, SnapshotPolicy
 from spdist.engine.shards.state import Positions, Segment, StateStore
 from spdist.engine.spark.appended import not_appended
 from spdist.errors import FencedError
+from spdist.mapping.columns import Events
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record, Repeats, Transport
-from spdist.transports.events import Events
 from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import SCHEMA, island
 

@@ -19,6 +19,7 @@ from spdist.engine.shards.layout import current_layout, kept_assignment
 from spdist.engine.shards.state import Positions, StateStore, state_directory
 from spdist.errors import FencedError, StateError
 from spdist.language.types import Schema
+from spdist.mapping.columns import Events
 from spdist.planning.topology import (
     AssignedInput,
     AssignedOutput,
@@ -30,7 +31,6 @@ from spdist.runtime.kafka_inputs import KafkaReads
 from spdist.runtime.persistence import FileSystemPersistenceStore
 from spdist.runtime.shard_states import InstanceState
 from spdist.transports.base import Record, Repeats
-from spdist.transports.events import Events
 from spdist.transports.payloads.payload import Payload
 from tests.properties.test_move_laws import Instance, breaking_at, read_all
 from tests.properties.test_sharding_laws import Killed

@@ -12,13 +12,13 @@ import pytest
 from spdist.engine.island.hosted import build_island
 from spdist.engine.local.recorder import silenced
 from spdist.mapping.case_values import write_value
+from spdist.mapping.columns import EventList, child
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.replay import run_case
 from spdist.replay.cases import first_time, read_arrivals
 from spdist.replay.files import CaseLine, read_cases
 from spdist.replay.prepared import PreparedCase, prepare
 from spdist.transports.base import NO_CLOCK, Record
-from spdist.transports.events import EventList, child
 from spdist.transports.feed import read_events
 from spdist.transports.payloads.payload import Payload
 from tests.engine.memory_transport import MemoryTransport

@@ -15,6 +15,7 @@ from spdist.engine.spark.query import QuerySettings
 from spdist.engine.spark.source import control_record
 from spdist.engine.spark.tasks import Arrivals
 from spdist.language.types import Schema
+from spdist.mapping.columns import Events
 from spdist.planning.levels import levels
 from spdist.planning.topology import Assignment
 from spdist.runtime.command_topics import commanded
@@ -24,7 +25,6 @@ from spdist.runtime.shard_states import InstanceState
 from spdist.runtime.topics import ensure_topics
 from spdist.transports.base import Record, Repeats
 from spdist.transports.commands import ANSWERS, COMMANDS, SCHEMAS, answers_topic, commands_topic, text_row
-from spdist.transports.events import Events
 from spdist.transports.log import LogTransport
 from spdist.transports.payloads.payload import Payload
 from spdist.transports.retracted import Undone

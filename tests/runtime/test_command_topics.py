@@ -14,12 +14,12 @@ from spdist.engine.island.hosted import build_island
 from spdist.engine.spark.session import SparkHost
 from spdist.errors import TransportError
 from spdist.language.types import Schema
+from spdist.mapping.columns import Events
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.runtime.command_topics import commanded
 from spdist.runtime.group import GroupRuntime
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import ANSWERS, SCHEMAS, ask, text_row
-from spdist.transports.events import Events
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.log import LogTransport
 from spdist.transports.payloads.payload import Payload

@@ -14,11 +14,11 @@ from spdist.engine.shards.places import remove_tree
 from spdist.engine.shards.shard import Shard, SnapshotPolicy
 from spdist.engine.shards.state import StateStore, state_directory
 from spdist.errors import FencedError, NotFoundError, StateError
+from spdist.mapping.columns import Events
 from spdist.planning.topology import AssignedInput
 from spdist.runtime.persistence import FileSystemPersistenceStore
 from spdist.runtime.revision_files import WentBack
 from spdist.transports.base import Record
-from spdist.transports.events import Events
 from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import SCHEMA, island, say_who_runs
 

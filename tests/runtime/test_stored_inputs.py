@@ -15,6 +15,7 @@ from spdist.engine.shards.state import Segment
 from spdist.errors import NotFoundError, StateError
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
+from spdist.mapping.columns import Events
 from spdist.operators.core.codec import encode
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.groups import plan
@@ -22,7 +23,6 @@ from spdist.runtime.persistence import FileSystemPersistenceStore
 from spdist.runtime.stored_inputs import StoredInputs, read_files, stored_inputs
 from spdist.transports.base import Record
 from spdist.transports.commands import COMMANDS, SCHEMAS, commands_topic, text_row
-from spdist.transports.events import Events
 from spdist.transports.feed import Feed
 from spdist.transports.payloads.external import mark
 from spdist.transports.payloads.payload import Payload

@@ -8,7 +8,7 @@ import pytest
 
 from spdist.errors import MappingError
 from spdist.language.types import Schema
-from spdist.transports.events import Events, child
+from spdist.mapping.columns import Events, child
 from spdist.transports.payloads.external import is_marked, mark
 from spdist.transports.payloads.payload import Payload
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from spdist.errors import MappingError
 from spdist.java.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
 from spdist.language.types import Schema
-from spdist.mapping.columns import ColumnarRows
-from spdist.transports.events import EventList, Events
+from spdist.mapping.columns import ColumnarRows, EventList, Events
 from spdist.transports.payloads.payload import Payload, pack_value, payload_columns, unpack_value
 
 ALL_TYPES = Schema.of(

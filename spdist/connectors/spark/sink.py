@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 
 from spdist.connectors.sending import SinkContext
 from spdist.language.types import Schema
+from spdist.mapping.columns import Events
 from spdist.transports.base import Record, Transport
 from spdist.transports.delivery import EVENT_BITS, Delivery
-from spdist.transports.events import Events
 from spdist.transports.payloads.payload import Payload
 
 __all__ = ["SparkSink", "open_sink", "spark_topic"]

@@ -26,13 +26,13 @@ from spdist.language.checking.checked import ClockSetting
 from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting
 from spdist.mapping.bounds import shown
+from spdist.mapping.columns import EventList, Events, child
 from spdist.mapping.json_columns import ColumnReader
 from spdist.mapping.rejected import RejectCounter
 from spdist.operators.base import Arrival, Row
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record, Repeats
 from spdist.transports.commands import COMMANDS
-from spdist.transports.events import EventList, Events, child
 from spdist.transports.payloads.external import is_marked
 from spdist.transports.payloads.payload import Payload, payload_columns
 from spdist.transports.rejects import Rejects

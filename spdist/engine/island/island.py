@@ -18,6 +18,7 @@ from spdist.engine.local.rows import HoldsRows
 from spdist.errors import StateError
 from spdist.language.checking.checked import ClockSetting
 from spdist.language.types import Schema
+from spdist.mapping.columns import TIMER, Events, child
 from spdist.operators.base import Arrival, Row
 from spdist.operators.core.codec import decode, encode
 from spdist.operators.core.junction import ReceiveColumns, StreamPart
@@ -26,7 +27,6 @@ from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import COMMANDS
 from spdist.transports.delivery import Outgoing
-from spdist.transports.events import TIMER, Events, child
 
 __all__ = ["ISLAND_FORMAT", "App", "Island", "Output", "RunsApp"]
 

@@ -24,11 +24,10 @@ from typing import Any, NamedTuple
 import numpy
 
 from spdist.engine.island.waiting import Key, Released, WaitingEvent, below, chunks, gathered, one_by_one
-from spdist.mapping.columns import ColumnarRows, all_rows
+from spdist.mapping.columns import TIMER, ColumnarRows, Events, all_rows, sort_key
 from spdist.operators.core.junction import StreamPart
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
-from spdist.transports.events import TIMER, Events, sort_key
 
 __all__ = ["ChannelKey", "Merge", "Mixed", "as_run", "part_of"]
 

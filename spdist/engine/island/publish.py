@@ -18,13 +18,12 @@ import pyarrow as pa
 from spdist.engine.island.cuts import Cut
 from spdist.errors import PlanningError
 from spdist.language.types import Schema, Type
-from spdist.mapping.columns import ColumnarRows
+from spdist.mapping.columns import TIMER, ColumnarRows, EventList, Events, child
 from spdist.operators.base import Arrival, Row
 from spdist.operators.core.junction import NO_TIMER, ReceiveColumns
 from spdist.planning.topology import AssignedOutput, Publishing, Strategy
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import ANSWERS
-from spdist.transports.events import TIMER, EventList, Events, child
 from spdist.transports.payloads.payload import Payload, pack_value, unpack_value
 from spdist.transports.routing import key_partition, key_text
 

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from spdist.mapping.columns import TIMER, EventList, Events, next_sibling, sort_key
 from spdist.operators.base import Arrival
-from spdist.transports.events import TIMER, EventList, Events, next_sibling, sort_key
 
 __all__ = ["Key", "Origin", "Released", "WaitingEvent", "below", "chunks", "gathered", "one_by_one"]
 

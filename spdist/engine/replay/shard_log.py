@@ -25,12 +25,12 @@ from spdist.errors import MappingError, SpdistError, StateError
 from spdist.history import clock_text
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.parsing.parser import parse_on_demand
+from spdist.mapping.columns import TIMER, Events
 from spdist.operators.base import Row
 from spdist.operators.core.codec import decode
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import SCHEMAS, read_command
-from spdist.transports.events import TIMER, Events
 from spdist.transports.payloads.payload import PLACE
 
 __all__ = ["ShardLog", "shard_log"]

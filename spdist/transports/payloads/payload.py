@@ -5,7 +5,7 @@ Columns of a payload, in order:
 - ``__ts`` int64: the event's timestamp, ms.
 - ``__order`` int64: the running number, given at the source, of the event that caused it; -1 where a timer did.
 - ``__path`` binary, only where there is any: which outputs of which outputs of that cause it is, see
-  `spdist.transports.events`.
+  `spdist.mapping.columns`.
 - ``__at`` int64, only where it differs from ``__ts``: the producer's clock when it put the event out, ms. One machine
   would deliver the event at that time: what a batch window releases bears older timestamps.
 - ``__chunk`` int64, only where a chunk has several events: its place in the chunk that was put out together, from 0.
@@ -39,11 +39,10 @@ from spdist.errors import MappingError
 from spdist.java.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import Event, Lost
-from spdist.mapping.columns import ARROW, PYTHON, ColumnarRows
+from spdist.mapping.columns import ARROW, PYTHON, ColumnarRows, EventList, Events, child
 from spdist.mapping.payload_reader import Failed
 from spdist.mapping.rejected import RejectCounter
 from spdist.transports.base import Record
-from spdist.transports.events import EventList, Events, child
 from spdist.transports.payloads.external import ExternalReader, is_marked, read_marked
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdist.transports.events import MAX_PATH_BYTES, child, next_sibling, sort_key
+from spdist.mapping.columns import MAX_PATH_BYTES, child, next_sibling, sort_key
 
 numbers = st.integers(0, 300) | st.integers(0, 2**40)
 steps = st.lists(numbers, max_size=5)
