@@ -37,7 +37,7 @@ from spdist.commands.tls import tls_app
 from spdist.commands.users import user_app
 from spdist.commands.version import version
 from spdist.display import bytes_text
-from spdist.errors import SiddhiAppError
+from spdist.errors import EngineError, ErrorKind, SiddhiAppError
 from spdist.headless import stop_signal
 from spdist.headless.lean import without_iris
 
@@ -303,7 +303,6 @@ def services_up(
 
     The broker creates a topic that a client names and that is not there, with one partition.
     """
-    from spdist.errors import ServiceError
     from spdist.services.running import SERVICES, run_service
 
     names = list(SERVICES) if name is ServiceName.ALL else [name.value]
@@ -335,7 +334,9 @@ def services_up(
         while not stop.wait(0.5):
             for service in running:
                 if not service.running:
-                    raise ServiceError(f"the {service.name} server ended by itself{service.trouble}")
+                    raise EngineError(
+                        f"the {service.name} server ended by itself{service.trouble}", code=ErrorKind.SERVICE
+                    )
         console.print("stopping", highlight=False)
 
 

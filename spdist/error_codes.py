@@ -72,6 +72,11 @@ class ErrorKind(ErrorCode):
     )
     PLANNER_BUSY = "SP0709", "The manager is planning another app, and that takes long.", True
     BUSY = "SP0710", "As many requests of this kind are under way as this node takes.", True
+    JOBS = (
+        "SP0801",
+        "Jobs cannot be run as asked: one is unknown or still runs, another scheduler does, or the history is damaged.",
+    )
+    SERVICE = "SP0900", "A server that spdist starts for people and tests did not start, or ended by itself."
     UNKNOWN_ERROR = "SP0799", "Another node reported an error that this version does not know."
 
 

@@ -33,8 +33,6 @@ __all__ = [
     "OnDemandQueryError",
     "PlanningError",
     "PlanningRule",
-    "ScheduleError",
-    "ServiceError",
     "SiddhiAppError",
     "SiddhiSyntaxError",
     "SiddhiTypeError",
@@ -259,7 +257,7 @@ class EngineError(SpdistError, RuntimeError):
     """Spark, the machine it runs on, or a running app cannot do what was asked (for example: no Java)."""
 
     code = "SP0400"
-    codes = _by_code(ErrorKind.QUERY_FAILED, ErrorKind.CLOCK_JUMP, ErrorKind.FEEDBACK)
+    codes = _by_code(ErrorKind.QUERY_FAILED, ErrorKind.CLOCK_JUMP, ErrorKind.FEEDBACK, ErrorKind.SERVICE)
 
 
 class TransportError(SpdistError, OSError):
@@ -366,18 +364,7 @@ class NotebookError(SpdistError, RuntimeError):
     """A notebook, or a magic command in one, was given a wrong parameter; or one had to be stopped by force."""
 
     code = "SP0800"
-
-
-class ScheduleError(SpdistError, RuntimeError):
-    """Jobs cannot be run as asked: one is unknown or still runs, another scheduler does, or the history is damaged."""
-
-    code = "SP0801"
-
-
-class ServiceError(SpdistError, RuntimeError):
-    """A server that spdist starts for people and tests did not start, or ended by itself."""
-
-    code = "SP0900"
+    codes = _by_code(ErrorKind.JOBS)
 
 
 class EventsLostWarning(UserWarning):
@@ -396,7 +383,8 @@ _FORMER: Mapping[str, type[SpdistError]] = {
     **dict.fromkeys(("UndefinedAttributeError", "UnknownExtensionError", "UndefinedSideError"), UndefinedNameError),
     "DuplicateAnnotationError": DuplicateDefinitionError,
     "UnansweredError": TransportError,
-    **dict.fromkeys(("QueryFailedError", "ClockJumpError", "FeedbackError"), EngineError),
+    **dict.fromkeys(("QueryFailedError", "ClockJumpError", "FeedbackError", "ServiceError"), EngineError),
+    "ScheduleError": NotebookError,
     "StateTooLargeError": StateError,
     **dict.fromkeys(_WERE_CLASSES, PlanningError),
     **dict.fromkeys(("BusyError", "ConflictError", "NoWorkersError", "PlannerBusyError", "RemoteError"), ClusterError),

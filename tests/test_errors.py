@@ -14,6 +14,7 @@ from spdist.errors import (
     EngineError,
     ErrorCode,
     ErrorKind,
+    NotebookError,
     NotLeaderError,
     PlanningError,
     PlanningRule,
@@ -57,6 +58,8 @@ def test_the_rules_of_the_planner_are_codes_with_a_meaning() -> None:
         (ErrorKind.CLOCK_JUMP, EngineError, False, None),
         (ErrorKind.FEEDBACK, EngineError, False, None),
         (ErrorKind.STATE_TOO_LARGE, StateError, False, None),
+        (ErrorKind.JOBS, NotebookError, False, None),
+        (ErrorKind.SERVICE, EngineError, False, None),
         (ErrorKind.NO_WORKERS, ClusterError, True, None),
         (ErrorKind.CONFLICT, ClusterError, False, None),
         (ErrorKind.PLANNER_BUSY, ClusterError, True, None),
@@ -101,6 +104,8 @@ def test_no_two_classes_have_one_code() -> None:
         ("PlannerBusyError", ClusterError),
         ("QueryFailedError", EngineError),
         ("StateTooLargeError", StateError),
+        ("ScheduleError", NotebookError),
+        ("ServiceError", EngineError),
     ],
 )
 def test_classes_that_are_codes_now_can_still_be_caught(name: str, kind: type[Exception]) -> None:

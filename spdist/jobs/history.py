@@ -34,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import insert as insert_or_update
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from spdist.errors import ScheduleError
+from spdist.errors import ErrorKind, NotebookError
 from spdist.headless.job import Failure
 from spdist.jobs.due import Standing
 from spdist.jobs.locks import FileLock
@@ -96,7 +96,7 @@ class History:
 
     Raises
     ------
-    ScheduleError
+    NotebookError
         The directory cannot be used, or the file is of a newer spdist.
     """
 
@@ -105,7 +105,9 @@ class History:
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ScheduleError(f"cannot make the directory {directory}: {error.strerror}") from error
+            raise NotebookError(
+                f"cannot make the directory {directory}: {error.strerror}", code=ErrorKind.JOBS
+            ) from error
         engine = open_engine(f"sqlite:///{directory / FILE}", timeout_ms=_TIMEOUT_MS, purpose="history of jobs")
         self._engine = engine.execution_options(**{WRITE: True})
         with self.changing() as change:
@@ -121,7 +123,7 @@ class History:
 
         Raises
         ------
-        ScheduleError
+        NotebookError
             The file cannot be used; nothing was written then, and no lock is kept.
         """
         with ExitStack() as undone:
@@ -131,7 +133,9 @@ class History:
                     yield change
             except SQLAlchemyError as error:
                 reason = error.orig if isinstance(error, DBAPIError) else error
-                raise ScheduleError(f"the history in {self.directory} cannot be used: {reason}") from error
+                raise NotebookError(
+                    f"the history in {self.directory} cannot be used: {reason}", code=ErrorKind.JOBS
+                ) from error
             undone.pop_all()
         for notebook in change.forgotten:
             self._remove(notebook)
@@ -148,7 +152,7 @@ class History:
     def update(self, run: JobRun) -> None:
         """Write how a run stands; tried again for some seconds where the disk does not let it. Raises as `changing`."""
         retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(ScheduleError),
+            retry=tenacity.retry_if_exception_type(NotebookError),
             stop=tenacity.stop_after_delay(_TIMEOUT_MS / 1000),
             wait=tenacity.wait_exponential(multiplier=0.1, max=2),
             reraise=True,
@@ -198,11 +202,11 @@ class Change:
         self.forgotten: list[str] = []
 
     def prepare(self) -> None:
-        """Make the tables; raises ScheduleError where they are of a newer spdist."""
+        """Make the tables; raises NotebookError where they are of a newer spdist."""
         found = self._connection.exec_driver_sql("PRAGMA user_version").scalar_one()
         if found > _VERSION:
             hint = "use that one, or another directory"
-            raise ScheduleError(f"{self._directory / FILE} was made by a newer spdist", hint=hint)
+            raise NotebookError(f"{self._directory / FILE} was made by a newer spdist", hint=hint, code=ErrorKind.JOBS)
         _METADATA.create_all(self._connection)
         self._connection.exec_driver_sql(f"PRAGMA user_version = {_VERSION}")
 

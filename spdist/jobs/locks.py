@@ -10,7 +10,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from spdist.errors import ScheduleError
+from spdist.errors import ErrorKind, NotebookError
 
 __all__ = ["FileLock"]
 
@@ -33,14 +33,14 @@ class FileLock:
 
         Raises
         ------
-        ScheduleError
+        NotebookError
             The file cannot be made.
         """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise ScheduleError(f"cannot make {path}: {error.strerror}") from error
+            raise NotebookError(f"cannot make {path}: {error.strerror}", code=ErrorKind.JOBS) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -48,7 +48,7 @@ class FileLock:
             return None
         except OSError as error:
             os.close(descriptor)
-            raise ScheduleError(f"cannot lock {path}: {error.strerror}") from error
+            raise NotebookError(f"cannot lock {path}: {error.strerror}", code=ErrorKind.JOBS) from error
         return cls(descriptor)
 
     def close(self) -> None:

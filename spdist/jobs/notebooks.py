@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spdist.config.source import scalar
-from spdist.errors import NotebookError, ScheduleError
+from spdist.errors import ErrorKind, NotebookError
 from spdist.headless.job import notebook_parameters
 from spdist.headless.parameters import check_parameters
 from spdist.jobs.settings import Job
@@ -29,17 +29,15 @@ def with_parameters(job: Job, given: Sequence[str]) -> Job:
 
     Raises
     ------
-    ScheduleError
-        One is not written so.
     NotebookError
-        The notebook does not take one, or is not there.
+        One is not written so, or the notebook does not take it, or is not there.
     """
     known = notebook_parameters(job.notebook)
     parameters = dict(job.parameters)
     for one in given:
         name, equals, text = one.partition("=")
         if not equals:
-            raise ScheduleError(f"{one!r} is no parameter", hint="-p name=value")
+            raise NotebookError(f"{one!r} is no parameter", hint="-p name=value", code=ErrorKind.JOBS)
         value = scalar(text)
         fits = name not in known or known[name].accepts(value) or not known[name].accepts(text)
         parameters[name] = value if fits else text

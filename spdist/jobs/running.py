@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from spdist.clock import Clock, SystemClock
-from spdist.errors import ScheduleError
+from spdist.errors import ErrorKind, NotebookError
 from spdist.headless.job import Failure, Order, Report
 from spdist.headless.signals import INTERRUPT_S, grace_s
 from spdist.jobs.history import History
@@ -125,7 +125,7 @@ class RunningJob:
         _log.log(level, "job %s: %s; %s", self.job.name, summary(self.run), self._history.directory / self.run.notebook)
         try:
             self._history.update(self.run)
-        except ScheduleError as error:
+        except NotebookError as error:
             _log.error("job %s: how it ended is not in the history: %s", self.job.name, error.message)
         self._lock.close()
         if failed:
@@ -180,7 +180,7 @@ def begin_by_hand(job: Job, history: History, clock: Clock | None = None) -> Run
 
     Raises
     ------
-    ScheduleError
+    NotebookError
         The job runs, or the history cannot be used.
     """
     clock = clock or SystemClock()
@@ -188,7 +188,7 @@ def begin_by_hand(job: Job, history: History, clock: Clock | None = None) -> Run
         lock = change.lock(job.name)
         if lock is None:
             hint = f"`spdist schedule history {job.name}` shows since when"
-            raise ScheduleError(f"the job {job.name!r} is still running", hint=hint)
+            raise NotebookError(f"the job {job.name!r} is still running", hint=hint, code=ErrorKind.JOBS)
         run = JobRun(0, job.name, RunState.RUNNING, RunTrigger.HAND, started_ms=clock.now_ms())
         run = change.add(run, job.keep)
     once = replace(job, retries=0)

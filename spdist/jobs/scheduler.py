@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from spdist.clock import Clock, SystemClock
-from spdist.errors import ScheduleError
+from spdist.errors import ErrorKind, NotebookError
 from spdist.headless.signals import grace_s
 from spdist.jobs.due import Action, Decision, Standing, due, next_due
 from spdist.jobs.history import SCHEDULER, Change, History
@@ -73,7 +73,7 @@ class Scheduler:
 
         Raises
         ------
-        ScheduleError
+        NotebookError
             Another scheduler works in this directory, or the history cannot be used at the start.
         KeyboardInterrupt
             Never: it hurries those that run.
@@ -95,9 +95,10 @@ class Scheduler:
             lock = change.lock(SCHEDULER)
             self._standings = change.standings()
         if lock is None:
-            raise ScheduleError(
+            raise NotebookError(
                 f"another scheduler runs the jobs in {self._history.directory}",
                 hint="stop that one, or give this one another schedule.directory",
+                code=ErrorKind.JOBS,
             )
         with contextlib.closing(lock):
             yield
@@ -124,7 +125,7 @@ class Scheduler:
                     change.update(run)
                 for job in waiting:
                     begun += self._decide(change, job, now_ms, decisions)
-        except ScheduleError as error:
+        except NotebookError as error:
             if error.message != self._trouble:
                 _log.error("%s; nothing is started until it can", error.message)
             self._trouble = error.message

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from spdist.config.binding import Binder, setting, tree
 from spdist.config.kinds import ScalarKind, Secret, boolean, duration, path, whole
 from spdist.config.source import ResolvedScalar, ValueNode, read
-from spdist.errors import ConfigError, ScheduleError
+from spdist.errors import ConfigError, ErrorKind, NotebookError
 from spdist.jobs.schedules import Period, Schedule, cron_schedule
 
 __all__ = ["Job", "JobsFile", "load_jobs"]
@@ -163,14 +163,14 @@ class JobsFile:
     jobs: tuple[Job, ...]
 
     def job(self, name: str) -> Job:
-        """Return the job of that name; raises ScheduleError, with the nearest name, where there is none."""
+        """Return the job of that name; raises NotebookError, with the nearest name, where there is none."""
         for job in self.jobs:
             if job.name == name:
                 return job
         names = [job.name for job in self.jobs]
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"jobs: {', '.join(names)}"
-        raise ScheduleError(f"{self.path} has no job {name!r}", hint=hint)
+        raise NotebookError(f"{self.path} has no job {name!r}", hint=hint, code=ErrorKind.JOBS)
 
 
 def load_jobs(

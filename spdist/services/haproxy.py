@@ -15,7 +15,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spdist.errors import ServiceError
+from spdist.errors import EngineError, ErrorKind
 from spdist.services.process import HOST, ServerProcess, Service
 
 __all__ = ["Backend", "HAProxy", "proxy_settings"]
@@ -95,7 +95,7 @@ class HAProxy(Service):
 
     Raises
     ------
-    ServiceError
+    EngineError
         There is no ``haproxy`` on the PATH.
     """
 
@@ -113,7 +113,11 @@ class HAProxy(Service):
     def _launch(self) -> ServerProcess:
         program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
         if program is None:
-            raise ServiceError("there is no haproxy on this machine", hint="install it, such as by apt install haproxy")
+            raise EngineError(
+                "there is no haproxy on this machine",
+                hint="install it, such as by apt install haproxy",
+                code=ErrorKind.SERVICE,
+            )
         file = self.directory / "haproxy.cfg"
         file.write_text(proxy_settings(f"{HOST}:{self.port}", self._backends), encoding="utf-8")
         return ServerProcess("HAProxy", [program, "-db", "-f", str(file)], self.directory / "haproxy.log")

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from spdist.errors import ServiceError
+from spdist.errors import EngineError, ErrorKind
 from spdist.services.class_archive import ClassArchive
 from spdist.services.java import find_java, java_version
 from spdist.services.maven import Coordinate, jars
@@ -156,8 +156,9 @@ class KafkaBroker(Service):
     def _format(self, command: list[str]) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_FORMAT_TIMEOUT_S)
         if done.returncode:
-            raise ServiceError(
-                f"the Kafka data in {self._data} could not be made: {(done.stdout + done.stderr)[-800:]}"
+            raise EngineError(
+                f"the Kafka data in {self._data} could not be made: {(done.stdout + done.stderr)[-800:]}",
+                code=ErrorKind.SERVICE,
             )
 
 

@@ -9,7 +9,7 @@ import socket
 import sys
 from pathlib import Path
 
-from spdist.errors import ServiceError
+from spdist.errors import EngineError, ErrorKind
 from spdist.services.process import HOST, ServerProcess, Service
 
 __all__ = ["NatsServer", "find_nats_server"]
@@ -22,13 +22,13 @@ def find_nats_server() -> str:
 
     Raises
     ------
-    ServiceError
+    EngineError
         There is none.
     """
     own = shutil.which("nats-server", path=str(Path(sys.executable).parent))
     found = own or shutil.which("nats-server")
     if found is None:
-        raise ServiceError("there is no nats-server on this machine", hint=_INSTALL)
+        raise EngineError("there is no nats-server on this machine", hint=_INSTALL, code=ErrorKind.SERVICE)
     return found
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
-from spdist.errors import ServiceError
+from spdist.errors import EngineError, ErrorKind
 from spdist.services import guard
 
 __all__ = ["HOST", "ServerProcess", "Service", "free_port", "free_ports", "in_use", "runs"]
@@ -114,17 +114,19 @@ class ServerProcess:
 
         Raises
         ------
-        ServiceError
+        EngineError
             The server ended, or the time is over; then it is stopped.
         """
         deadline = time.monotonic() + timeout_s
         pace = threading.Event()
         while not answers():
             if not self.running:
-                raise ServiceError(f"the {self.name} server ended while it started{self.tail()}")
+                raise EngineError(f"the {self.name} server ended while it started{self.tail()}", code=ErrorKind.SERVICE)
             if time.monotonic() > deadline:
                 self.kill()
-                raise ServiceError(f"the {self.name} server did not answer within {timeout_s:g} s{self.tail()}")
+                raise EngineError(
+                    f"the {self.name} server did not answer within {timeout_s:g} s{self.tail()}", code=ErrorKind.SERVICE
+                )
             pace.wait(_PAUSE_S)
 
     def tail(self) -> str:
@@ -195,14 +197,17 @@ class Service(ABC):
         Raises
         ------
         EngineError
-            What it needs is not on this machine and cannot be fetched.
-        ServiceError
-            It ends, does not answer, or its port is in use.
+            What it needs is not on this machine and cannot be fetched; or it ends, does not answer, or its port is in
+            use (`ErrorKind.SERVICE`).
         """
         if self.running:
             return self
         if in_use(self.port):
-            raise ServiceError(f"port {self.port} of {HOST} is in use", hint="give another port, or 0 for a free one")
+            raise EngineError(
+                f"port {self.port} of {HOST} is in use",
+                hint="give another port, or 0 for a free one",
+                code=ErrorKind.SERVICE,
+            )
         self.directory.mkdir(parents=True, exist_ok=True)
         self._process = self._launch()
         self._process.wait_until(self._answers, _START_TIMEOUT_S)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
-from spdist.errors import ScheduleError
+from spdist.errors import NotebookError
 from spdist.headless.job import Failure
 from spdist.jobs.due import Standing
 from spdist.jobs.history import FILE, History
@@ -156,15 +156,15 @@ def test_a_history_of_a_newer_version_is_left_alone(history: History) -> None:
     with engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA user_version = 99")
     engine.dispose()
-    with pytest.raises(ScheduleError, match="made by a newer spdist"):
+    with pytest.raises(NotebookError, match="made by a newer spdist"):
         History(history.directory)
 
 
 def test_a_directory_that_cannot_be_used_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ScheduleError, match=r"cannot make the directory .*file/out"):
+    with pytest.raises(NotebookError, match=r"cannot make the directory .*file/out"):
         History(tmp_path / "file/out")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / FILE).write_text("no database, but long enough to be read as one" * 100)
-    with pytest.raises(ScheduleError, match="cannot be used: file is not a database"):
+    with pytest.raises(NotebookError, match="cannot be used: file is not a database"):
         History(tmp_path / "out")

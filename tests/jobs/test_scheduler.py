@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spdist.clock import ManualClock
-from spdist.errors import ScheduleError
+from spdist.errors import ErrorKind, NotebookError
 from spdist.jobs.history import Change, History
 from spdist.jobs.locks import FileLock
 from spdist.jobs.runs import JobRun, RunState, RunTrigger
@@ -127,7 +127,7 @@ def test_nothing_is_started_while_the_history_cannot_be_used(
 
     def fails(change: Change, *given: Any) -> None:
         if refuses.is_set():
-            raise ScheduleError("the disk is full")
+            raise NotebookError("the disk is full", code=ErrorKind.JOBS)
         decide(change, *given)
 
     monkeypatch.setattr(Change, "decide", fails)
@@ -147,7 +147,7 @@ def test_a_directory_has_one_scheduler(tmp_path: Path, going: Going, eventually:
     file = file_of(tmp_path)
     with going(file):
         eventually(lambda: decided(file), "it has begun")
-        with pytest.raises(ScheduleError, match="another scheduler runs the jobs in"):
+        with pytest.raises(NotebookError, match="another scheduler runs the jobs in"):
             Scheduler(file).run(threading.Event())
 
 

