@@ -12,20 +12,24 @@ annotations reach the child apps, aggregations hear keyed streams, and all mista
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from spdist.errors import PlanningError
 from spdist.language.ast import SiddhiApp, find_annotations
 from spdist.language.checking.checker import CheckedApp, check
 from spdist.planning.channels import CREATION, TRANSPORTS
 from spdist.planning.child_apps import Children, stand_in
+from spdist.planning.compiled import checked_text
 from spdist.planning.elements import DEFAULT_GROUP, Problems, read_elements
 from spdist.planning.faults import check_faults, coming_back
 from spdist.planning.forming import Definitions, Group, form_groups, kept_in_memory, kind_of
 from spdist.planning.limits import AppLimits
 from spdist.planning.receivers import Received, receive
+from spdist.planning.sharding import sharding
 from spdist.planning.sinks import add_sinks, sink_hosts
-from spdist.planning.splitting import split_groups
 from spdist.planning.subscriptions import Subscriptions, check_shared, subscribe
-from spdist.planning.topology import ExecutionGroup, GroupInput, Kind, Strategy, Topology
+from spdist.planning.topology import ExecutionGroup, GroupInput, Kind, Strategy, Topology, shard_names
 from spdist.planning.wiring import Wiring, check_clocks, check_cycles, wire
 
 __all__ = ["plan"]
@@ -184,3 +188,42 @@ def _why(group: Group) -> str:
     keys = [f"{stream}.{key}" for element in group.elements for stream, key in element.keys.items()]
     share = f"split by {', '.join(dict.fromkeys(keys))}" if keys else "taking turns"
     return f"{sentence}; {group.parallel} instances share the events, {share}"
+
+
+# Which groups of a topology are split into shards, and whom their readers then wait for.
+
+
+def split_groups(topology: Topology, shards: int, scripts: bool = False) -> Topology:
+    """Split the instances of those groups into `shards` parts whose results do not change by that.
+
+    Parameters
+    ----------
+    topology : Topology
+        As planned, each instance in one shard.
+    shards : int
+        How many; 1 returns `topology`.
+    scripts : bool
+        Whether the app defines functions in Python.
+    """
+    if shards == 1:
+        return topology
+    split = [replace(group, shards=shards) if _possible(group, scripts) else group for group in topology.groups]
+    names = {one.name: shard_names(one.name, group.shards) for group in split for one in group.instances}
+
+    def waited_for(producers: tuple[str, ...]) -> Iterator[str]:
+        for name in producers:
+            yield from names[name]
+
+    groups = [
+        replace(group, inputs=tuple(replace(one, producers=tuple(waited_for(one.producers))) for one in group.inputs))
+        for group in split
+    ]
+    return replace(topology, groups=tuple(groups))
+
+
+def _possible(group: ExecutionGroup, scripts: bool) -> bool:
+    # What reads a user's source takes what comes, in one place.
+    if group.receiver:
+        return False
+    checked = checked_text(group.instances[0].text, scripts or None)
+    return sharding(checked, [one.stream for one in group.inputs]).possible

@@ -13,8 +13,8 @@ from spdist.cluster.clients.client import ClusterClient
 from spdist.cluster.clients.client_async import AsyncClusterClient
 from spdist.cluster.clients.feeding import FeedState, RemoteFeed
 from spdist.cluster.clients.handle import Deployment, reached
-from spdist.cluster.clients.listings import journal_listing, log_listing, move_listing, revision_listing
 from spdist.cluster.clients.overview import AppStatus, ClusterStatus
+from spdist.cluster.clients.requests import journal_listing, log_listing, move_listing, revision_listing
 from spdist.display import STATE_COLOURS
 from spdist.errors import ClusterError, DeploymentTimeoutError
 from spdist.language.types import Schema

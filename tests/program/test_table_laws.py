@@ -17,7 +17,7 @@ from spdist.program.joins.text import JoinWriter
 from spdist.program.machine.compiler import interpreted
 from spdist.program.queries import result_text
 from spdist.program.running import forgetting
-from spdist.program.tables import change_text, order_text, text
+from spdist.program.tables import change_text, text
 from spdist.program.tables.change_text import ChangeText
 from spdist.program.tables.text import TableIndex, TableText
 from tests.program.drawn_apps import START_MS, STREAM
@@ -76,7 +76,7 @@ def mutants() -> dict[str, Any]:
     def unknown(self: TableText, index: Any, keys: Any, nulls: bool, *more: Any) -> list[str]:
         return found(self, index, keys, False, *more)
 
-    rank = order_text.key_rank
+    rank = text.key_rank
 
     def unordered(*given: Any) -> tuple[list[str], list[str], str]:
         return (*rank(*given)[:2], "0")
@@ -103,7 +103,7 @@ def mutants() -> dict[str, Any]:
         "where nothing is found": patch.object(JoinWriter, "_missing", lambda self, node: "False"),
         "the order of a map": patch.object(text, "key_rank", unordered),
         "the buckets of a map": patch.object(text, "key_rank", with_16_buckets),
-        "the parts of a key": patch.object(order_text, "behind", lambda before, text: before),
+        "the parts of a key": patch.object(text, "behind", lambda before, text: before),
         "the zeros of a key": patch.object(text, "key_word", one_zero),
         "in having": patch.object(result_text, "contained", nowhere),
         "in a change": patch.object(change_text, "contained", nowhere),

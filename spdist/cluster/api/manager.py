@@ -15,9 +15,12 @@ from spdist.cluster.api.guard import RequestGuard, json_body, new_app
 from spdist.cluster.api.login import login_routes
 from spdist.cluster.api.models import (
     REASONS,
+    Cordon,
+    Done,
     GroupRecord,
     GroupTopics,
     LeaderNamed,
+    Moves,
     Responses,
     ThisManager,
     WorkerAddress,
@@ -27,11 +30,11 @@ from spdist.cluster.api.models import (
 )
 from spdist.cluster.api.monitoring import journal_routes, log_routes, metrics_routes
 from spdist.cluster.api.node import AnsweringNode, node_routes
-from spdist.cluster.api.placement import PlacingNode, placement_routes
 from spdist.cluster.api.streams import StreamNode, stream_routes
 from spdist.cluster.coordination.journal_rows import JournalRows
 from spdist.cluster.elections.election import LeaderRow
 from spdist.cluster.managers.app_service import AppService
+from spdist.cluster.managers.upkeep import Upkeep
 from spdist.cluster.protocol.messages import AnswerHeartbeat, RedirectHeartbeat, WorkerReport
 from spdist.cluster.protocol.wire import (
     SAME_VERSION,
@@ -51,6 +54,12 @@ from spdist.transports.sockets.listening import Peer
 __all__ = ["ManagerNode", "manager_app"]
 
 Json = dict[str, Any]
+
+
+class PlacingNode(Protocol):
+    """Who decides where groups run: `spdist.cluster.manager.Manager`."""
+
+    upkeep: Upkeep
 
 
 class ManagerNode(AnsweringNode, Apps, Overseer, StreamNode, PlacingNode, Protocol):
@@ -230,3 +239,29 @@ def _elsewhere(row: LeaderRow | None, path: str) -> Response:
     leader = Leader.from_row(row)
     body = {"leader": leader.model_dump(by_alias=True)}
     return JSONResponse(body, 301, {"Location": f"{leader.https_interface.url}{path}"})
+
+
+def placement_routes(manager: PlacingNode, guard: RequestGuard) -> APIRouter:
+    """Return the routes by which operators of `manager` empty workers and even out the load."""
+    router = APIRouter(tags=["cluster"], dependencies=[guard.asks(Permission.MANAGE)])
+
+    @router.put("/resourceClusterWorkers/{id}/cordon", **takes(Cordon, example={"drain": True}), **answers(Done, 404))
+    def cordon(id: str, asked: Annotated[Cordon, json_body(Cordon)]) -> Json:
+        """Give a worker nothing new; with `drain`, what it has goes elsewhere, one group after the other."""
+        manager.upkeep.cordon(id, drain=asked.drain)
+        more = ", and what it has goes elsewhere" if asked.drain else ""
+        return {"type": "success", "message": f"worker {id} is given nothing new{more}"}
+
+    @router.delete("/resourceClusterWorkers/{id}/cordon", **answers(Done, 404))
+    def uncordon(id: str) -> Json:
+        """Give a worker groups again."""
+        manager.upkeep.uncordon(id)
+        return {"type": "success", "message": f"worker {id} is given groups again"}
+
+    @router.post("/managers/rebalance", **answers(Moves))
+    def rebalance(dry_run: Annotated[bool, Query(alias="dryRun")] = False) -> Json:
+        """Even out the load now, and return the moves; with `dryRun`, only say what would be moved."""
+        moves = manager.upkeep.rebalance(dry_run=dry_run)
+        return {"moves": [{"group": m.group, "from": m.source, "to": m.target, "reason": m.reason} for m in moves]}
+
+    return router
