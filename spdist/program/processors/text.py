@@ -20,7 +20,7 @@ from spdist.program.queries.query_text import QueryWriter
 from spdist.program.read_shape import Read
 from spdist.program.timer_text import NEVER, PROCESSOR, TimerWriter
 from spdist.program.windows.kinds import Unique
-from spdist.program.windows.unique_text import UniqueKeys
+from spdist.program.windows.unique_keys import UniqueKeys
 
 __all__ = ["ProcessorText", "ProcessorWriter", "begins_reordering", "front_of", "processor_of_text", "processor_writer"]
 

@@ -14,8 +14,8 @@ from spdist.program.processors.text import processor_of_text
 from spdist.program.running.running import Running
 from spdist.program.shape import Query, Read
 from spdist.program.states.dues import load_dues, stored_dues
+from spdist.program.states.nodes import events_of_nodes, fill_nodes
 from spdist.program.states.unique import known_keys, load_keys
-from spdist.program.states.window import events_of_nodes, fill_nodes
 from spdist.program.timer_text import PROCESSOR
 from spdist.program.windows.kinds import FAR
 

@@ -17,7 +17,7 @@ from spdist.program.running.running import Running
 from spdist.program.shape import Query
 from spdist.program.states.dues import stored_dues
 from spdist.program.states.key_words import key_numbers
-from spdist.program.states.window import group_keys, group_words
+from spdist.program.states.nodes import group_keys, group_words
 from spdist.program.timer_text import RATE_LIMIT, rank
 
 __all__ = ["fresh_limit", "load_limits", "stored_limits"]

@@ -20,6 +20,7 @@ from spdist.program.running.running import Running
 from spdist.program.shape import Query
 from spdist.program.states.join import fresh_sides, load_index, load_sides, stored_sides
 from spdist.program.states.key_words import key_numbers
+from spdist.program.states.nodes import group_keys, group_words, list_groups
 from spdist.program.states.pattern import fresh_pattern, held_events, load_pattern, stored_patterns
 from spdist.program.states.processor import (
     fresh_processors,
@@ -30,14 +31,7 @@ from spdist.program.states.processor import (
 from spdist.program.states.rate import fresh_limit, load_limits, stored_limits
 from spdist.program.states.table import used_tables
 from spdist.program.states.totals import packed, unpack
-from spdist.program.states.window import (
-    fresh_window,
-    group_keys,
-    group_words,
-    list_groups,
-    load_window,
-    stored_windows,
-)
+from spdist.program.states.window import fresh_window, load_window, stored_windows
 from spdist.program.tables.text import COUNT
 
 __all__ = ["fresh_query", "held_rows", "load_query", "stored_query"]

@@ -6,45 +6,31 @@ Of a row only the attributes are there that the query reads when it leaves; the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy
 
-from spdist.extension import catalog
-from spdist.java.numbers import text_of
 from spdist.language.types import Type
-from spdist.operators.base import Arrival, Row, VirtualClock
-from spdist.operators.core.handlers import FilterPlan, Flow
+from spdist.operators.base import Arrival
 from spdist.operators.windows.sort import PLACES
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.shape import Batched, Read, Sessions, Sliding
 from spdist.program.states.dues import load_dues, stored_dues
-from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
+from spdist.program.states.nodes import events_of_nodes, fill_nodes, load_list, stored_list
 from spdist.program.states.session import load_sessions, session_lists, session_slots, stored_sessions
 from spdist.program.states.totals import load_bounds, stored_bounds
 from spdist.program.states.unique import UniqueState, load_unique, read_unique, stored_unique, written_unique
 from spdist.program.windows.kinds import FAR, Cron, Kept
 
-__all__ = [
-    "events_of_nodes",
-    "fill_nodes",
-    "fresh_window",
-    "group_keys",
-    "group_words",
-    "list_groups",
-    "load_window",
-    "stored_windows",
-]
+__all__ = ["fresh_window", "load_window", "stored_windows"]
 
 _NEVER = -(2**63)
 #: What is known of periods of an attribute (`spdist.program.windows.external_text.ExternalBatchWriter`).
 _TIMES = ("begin", "ending", "reached", "awaited", "flushed")
-_REALS = (Type.FLOAT, Type.DOUBLE)
 #: The events of each list of a window (`spdist.program.shape.Read.lists`).
 _Lists = Mapping[str, Sequence[Arrival]]
 
@@ -69,7 +55,7 @@ def load_window(running: Running, query: QueryText, states: Sequence[tuple[int, 
     running.reserve(f"nodes {query.name}", total)
     first = 0
     for name in query.read.lists:
-        first = _load_list(running, query, name, first, [(number, owner, lists[name]) for number, owner, lists in held])
+        first = load_list(running, query, name, first, [(number, owner, lists[name]) for number, owner, lists in held])
     if query.read.lists:
         running.arrays[f"{query.name}_free"][:] = (-1, total)
     if isinstance(query.read.window, Sessions):
@@ -103,10 +89,10 @@ def stored_windows(running: Running, query: QueryText, count: int) -> list[Any]:
                 state.times[1] = rest.ending
         return [written_unique(query.read, state) for state in found]
     if isinstance(window, Sessions):
-        held = _stored_list(running, query, "head", session_slots(running, query, window, count))
+        held = stored_list(running, query, "head", session_slots(running, query, window, count))
         sessions, rests = stored_sessions(running, query, window, held, count), _stored_rests(running, query, count)
         return [[own, rest.due] for own, rest in zip(sessions, rests, strict=True)]
-    lists = {name: _stored_list(running, query, name, count) for name in query.read.lists}
+    lists = {name: stored_list(running, query, name, count) for name in query.read.lists}
     rests = _stored_rests(running, query, count)
     if isinstance(window, Sliding) and window.bound is not None:
         for rest, condition in zip(rests, stored_bounds(running, query, count), strict=True):
@@ -120,21 +106,6 @@ def fresh_window(read: Read) -> Any:
     if read.window is not None and read.window.unique is not None:
         return written_unique(read, UniqueState())
     return _state(read, {name: [] for name in read.lists}, _Rest())
-
-
-def list_groups(running: Running, query: QueryText, numbers: Any, instances: Iterable[int]) -> None:
-    """Have groups be among those of their key that have totals, where these can begin anew."""
-    prefix, arrays = query.name, running.arrays
-    if f"{prefix}_known" not in arrays:
-        return
-    for group, key in zip(numbers.tolist(), instances, strict=True):
-        if not arrays[f"{prefix}_known"][group]:
-            arrays[f"{prefix}_known"][group] = 1
-            first = int(arrays[f"{prefix}_groups"][key])
-            arrays[f"{prefix}_others"][group], arrays[f"{prefix}_groups"][key] = first, group
-            if f"{prefix}_earlier" in arrays:
-                name, place = ("earlier", first) if first >= 0 else ("groups_end", key)
-                arrays[f"{prefix}_{name}"][place] = group
 
 
 def _lists(read: Read, state: Any) -> _Lists:
@@ -319,72 +290,6 @@ def _stored_rests(running: Running, query: QueryText, count: int) -> list[_Rest]
     return rests
 
 
-# Lists.
-
-
-def _load_list(
-    running: Running, query: QueryText, name: str, first: int, held: Sequence[tuple[int, int, Sequence[Arrival]]]
-) -> int:
-    """Fill lists, given their numbers and those of the partition's keys, with nodes from `first` on; return the end."""
-    prefix, arrays = query.name, running.arrays
-    last = first + sum(len(events) for *_, events in held)
-    arrays[f"{prefix}_next"][first:last] = numpy.arange(first + 1, last + 1)
-    instances = numpy.zeros(last - first, numpy.int64)
-    begin = first
-    for number, owner, events in held:
-        end = begin + len(events)
-        if end > begin:
-            arrays[f"{prefix}_{name}"][number], arrays[f"{prefix}_{name}_end"][number] = begin, end - 1
-            arrays[f"{prefix}_{name}_size"][number] = end - begin
-            arrays[f"{prefix}_next"][end - 1] = -1
-            instances[begin - first : end - first] = owner
-        begin = end
-    total = name == "left" or not query.read.waits
-    fill_nodes(running, query, first, [event for *_, events in held for event in events], instances, total)
-    return last
-
-
-def fill_nodes(
-    running: Running, query: QueryText, first: int, events: Sequence[Arrival], instances: Any, total: bool = True
-) -> None:
-    """Write events into nodes from `first` on, given the number of the key of each; `total`: they are in totals."""
-    prefix, arrays, types = query.name, running.arrays, query.read.types
-    last, rows = first + len(events), [row for _, row in events]
-    arrays[f"{prefix}_ts"][first:last] = [timestamp for timestamp, _ in events]
-    columns: dict[int, tuple[Any, Any]] = {}
-    for place in query.kept_attributes:
-        values, nulls = running.values.taken([row[place] for row in rows], types[place])
-        if place in query.known and nulls.any():
-            raise ValueError("an aggregator fails on a null")
-        columns[place] = values, nulls
-        if f"{prefix}_w_{place}" in arrays:
-            arrays[f"{prefix}_w_{place}"][first:last] = values
-            arrays[f"{prefix}_w_{place}_n"][first:last] = nulls
-    if f"{prefix}_g" in arrays and last > first and total:
-        if query.grouped:
-            running.reserve(f"groups {prefix}", last - first)
-        instances = numpy.asarray(instances, numpy.int64)
-        nodes = numpy.arange(first, last)
-        if query.behind:
-            met = numpy.array(_meeting(query, rows), numpy.int64)
-            nodes, instances = nodes[met], instances[met]
-            columns = {place: (values[met], nulls[met]) for place, (values, nulls) in columns.items()}
-        groups = _groups(running, query, instances, columns)
-        arrays[f"{prefix}_g"][nodes] = groups
-        list_groups(running, query, groups, instances.tolist())
-
-
-def _meeting(query: QueryText, rows: Sequence[Row]) -> list[int]:
-    """Return the places of the rows that meet the conditions behind a window."""
-    checked, met = query.read.checked, list[Arrival]()
-    plan = FilterPlan(checked.name, query.behind, checked.scope, catalog(False))
-    try:
-        plan.before(Flow(lambda *_: None, met.extend), VirtualClock()).process_chunk(list(enumerate(rows)))
-    except Exception as error:
-        raise ValueError("a filter fails on an event that a window holds") from error
-    return [place for place, _ in met]
-
-
 def _load_order(
     running: Running, query: QueryText, window: Sliding, held: Sequence[tuple[int, Sequence[Arrival]]]
 ) -> None:
@@ -404,80 +309,3 @@ def _load_order(
         of = PLACES[query.read.types[place]][0]
         words = numpy.array([of(row[place]) for _, row in events], numpy.int64)
         arrays[f"{prefix}_p{number}"][:count] = ~words if descending else words
-
-
-def _groups(running: Running, query: QueryText, instances: Any, columns: dict[int, tuple[Any, Any]]) -> Any:
-    """Return the numbers of the groups of events that a window holds, given their values by attribute."""
-    if not query.grouped:
-        return instances
-    prefix, types = query.name, query.read.types
-    words = [] if query.keyed is None else [instances]
-    bits = numpy.zeros(len(instances), numpy.int64)
-    for bit, place in enumerate(query.grouped):
-        values, nulls = columns[place]
-        words.append(words_of(values, nulls, types[place]))
-        if types[place] is not Type.STRING:
-            bits += nulls.astype(numpy.int64) << bit
-    groups = key_numbers(running, f"{prefix}_k", numpy.stack([*words, bits], axis=1))
-    members = running.arrays.get(f"{prefix}_members")
-    if members is not None:
-        members[:] = numpy.bincount(groups, minlength=len(members))
-    return groups
-
-
-def _stored_list(running: Running, query: QueryText, name: str, count: int) -> list[list[Arrival]]:
-    """Return the events of the lists of so many keys."""
-    prefix, arrays = query.name, running.arrays
-    order = numpy.empty(int(arrays[f"{prefix}_{name}_size"][:count].sum()), numpy.int64)
-    ends = numpy.zeros(count + 1, numpy.int64)
-    running.compiled.kernels.walk(arrays[f"{prefix}_{name}"], arrays[f"{prefix}_next"], count, order, ends)
-    events = events_of_nodes(running, query, order)
-    return [events[begin:end] for begin, end in pairwise(ends.tolist())]
-
-
-def events_of_nodes(running: Running, query: QueryText, order: Any) -> list[Arrival]:
-    """Return the events of nodes."""
-    prefix, arrays = query.name, running.arrays
-    nothing = [None] * len(order)
-    types = query.read.types
-    columns: list[Iterable[Any]] = [nothing] * len(types)
-    for place in query.kept_attributes:
-        stored = f"{prefix}_w_{place}"
-        if stored in arrays:
-            values, nulls = arrays[stored][order], arrays[f"{stored}_n"][order]
-            columns[place] = running.values.shown(values, nulls, types[place])
-    return list(zip(arrays[f"{prefix}_ts"][order].tolist(), zip(*columns, strict=True), strict=True))
-
-
-def group_words(running: Running, query: QueryText, number: int, keys: list[Any]) -> Any:
-    """Return the words of the keys of groups of one key of the partition; a key is a value, or a tuple of several."""
-    parts = [keys] if len(query.grouped) == 1 else list(zip(*keys, strict=True))
-    words = [] if query.keyed is None else [numpy.full(len(keys), number, numpy.int64)]
-    bits = numpy.zeros(len(keys), numpy.int64)
-    for bit, (place, values) in enumerate(zip(query.grouped, parts, strict=True)):
-        type = query.read.types[place]
-        found, nulls = running.values.taken(list(map(real_key, values)) if type in _REALS else values, type)
-        words.append(words_of(found, nulls, type))
-        if type is not Type.STRING:
-            bits += nulls.astype(numpy.int64) << bit
-    return numpy.stack([*words, bits], axis=1)
-
-
-def group_keys(running: Running, query: QueryText, table: str) -> tuple[Any, list[int], list[Any]]:
-    """Return the numbers of all groups in a table, the number of the partition's key of each, and its own key."""
-    slots_of = running.arrays[f"{table}_slots"]
-    numbers = numpy.sort(slots_of[slots_of >= 0])
-    width = running.program.arrays.tables[table].width
-    words = running.arrays[f"{table}_keys"].reshape(-1, width)[numbers]
-    first = 0 if query.keyed is None else 1
-    bits = words[:, width - 1]
-    parts = []
-    for bit, place in enumerate(query.grouped):
-        type, values = query.read.types[place], words[:, first + bit]
-        nulls = (bits >> bit) & 1
-        if type in _REALS:
-            parts.append(list(map(text_of, running.values.shown(real_values(values), nulls, type))))
-        else:
-            parts.append(running.values.shown(values, nulls, type))
-    keys = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
-    return numbers, words[:, 0].tolist() if first else [0] * len(keys), keys
