@@ -123,8 +123,8 @@ class Extension:
         What the decorator stood before.
     inline : bool
         Whether the implementation gives source text to be written into generated code, instead of being called.
-    typed : str or callable
-        Of a function: its source in compiled programs.
+    typed : Any
+        Its form in compiled programs: of a function its source there, of a window the class that describes it.
     refuses_null : bool
         Whether null fails the event there.
     """
@@ -134,7 +134,7 @@ class Extension:
     resolve: Callable[..., Any]
     implementation: Any
     inline: bool = False
-    typed: str | TypedMaker = ""
+    typed: Any = ""
     refuses_null: bool = False
 
 
@@ -278,7 +278,7 @@ def aggregator(id: str, resolve: Resolver) -> Callable[[Decorated], Decorated]:
     return _decorator("aggregator", id, resolve)
 
 
-def window(id: str, resolve: WindowResolver) -> Callable[[Decorated], Decorated]:
+def window(id: str, resolve: WindowResolver, *, typed: type | None = None) -> Callable[[Decorated], Decorated]:
     """Register a window: a subclass of `spdist.operators.base.Window`.
 
     Parameters
@@ -287,6 +287,9 @@ def window(id: str, resolve: WindowResolver) -> Callable[[Decorated], Decorated]
         ``name`` or ``ns:name``.
     resolve : WindowResolver
         Checks the types of the arguments, and which of them must be constants.
+    typed : type, optional
+        What describes it in compiled programs (`spdist.program.windows.kinds.TypedWindow`); without, queries that have
+        it are left to operators.
 
     Notes
     -----
@@ -319,7 +322,7 @@ def window(id: str, resolve: WindowResolver) -> Callable[[Decorated], Decorated]
     >>> run(app, {"S": [(1000, (2,)), (1001, (3,))]})
     {'Out': [(1000, (2,)), (1001, (3,))]}
     """
-    return _decorator("window", id, resolve)
+    return _decorator("window", id, resolve, False, typed or "")
 
 
 def stream_function(id: str, resolve: StreamFunctionResolver) -> Callable[[Decorated], Decorated]:

@@ -290,7 +290,7 @@ LEAST_LINES = 50
 #: program by itself, or is not of its importer's room; or would stand in the way of an event where nothing passes it.
 ALONE = {
     *("spdist.engine.spark.forked", "spdist.services.guard", "spdist.jobs.notebooks", "spdist.runtime.warm_up"),
-    *("spdist.program.running.reserve", "spdist.program.windows.passing_text"),
+    *("spdist.program.running.reserve", "spdist.program.queries.places"),
     *("spdist.commands.notebooks", "spdist.commands.version"),
     *("spdist.connectors.http", "spdist.notebook.inspector", "spdist.planning.levels", "spdist.runtime.topics"),
 }

@@ -20,7 +20,7 @@ from spdist.program.joins.shape import Joined
 from spdist.program.read_shape import WINDOWS, LoopWindow
 from spdist.program.shape import Keyed, Query, Read, Shape
 from spdist.program.tables.shape import LoopTable, outer_variables
-from spdist.program.windows.kinds import CRON_RANK, CRON_WINDOWS, Cron, Unique
+from spdist.program.windows.kinds import CRON_RANK, CRON_WINDOWS, Unique
 from spdist.program.windows.shape import shows_snapshots
 
 __all__ = [
@@ -239,7 +239,7 @@ class QueryText:
     def timer(self) -> int:
         """Its place among all queries as timers of windows fire: cron comes later, named windows first also there."""
         number = self.read.number
-        if not isinstance(self.read.window, Cron):
+        if self.read.window is None or not self.read.window.fires_last:
             return number
         return CRON_RANK + (number if number >= 0 else number + WINDOWS - CRON_WINDOWS)
 

@@ -14,7 +14,7 @@ from spdist.program.expressions import NotTyped
 from spdist.program.functions.expansion import Expansion, expansion_of
 from spdist.program.functions.forms import CLOCKS
 from spdist.program.processors.shape import Processor, is_processor, processor_of
-from spdist.program.windows.kinds import Batched, Kept, Sessions, Sliding
+from spdist.program.windows.kinds import Batched, Kept, Sliding
 from spdist.program.windows.shape import events_of, filters_of, shows_snapshots, window_of
 
 __all__ = ["WINDOWS", "LoopWindow", "Read", "read"]
@@ -110,16 +110,11 @@ class Read:
     @property
     def timed(self) -> bool:
         """Whether something is done when time passes, and no event comes."""
-        if isinstance(self.window, Sessions) or (isinstance(self.window, Sliding) and self._is_woken):
+        if self.window is not None and self.window.is_woken:
             return True
         # Who asks for what a window holds may see what operators have not let leave yet.
         told = self.waits or self.puts_out_expired or self.batches or self.shows_held
         return self.window is not None and self.window.is_timed and told
-
-    @property
-    def _is_woken(self) -> bool:
-        """Whether events may leave by time behind others that stay: then it matters when they are looked at."""
-        return self.window is not None and self.window.unique is not None and bool(self.window.span)
 
     @property
     def batches(self) -> bool:
@@ -202,10 +197,8 @@ class LoopWindow(Read):
     @property
     def is_even(self) -> bool:
         """Whether all events leave that enter, each once, and no others; or none at all."""
-        window = self.window
-        plain = isinstance(window, Sliding | Batched) and window.unique is None and not isinstance(window, Sessions)
-        odd = isinstance(window, Sliding) and (window.delays or window.bound is not None)
-        return self.events == "current" or (self.events == "all" and plain and not odd)
+        is_even = self.window is not None and self.window.is_even
+        return self.events == "current" or (self.events == "all" and is_even)
 
 
 def read(

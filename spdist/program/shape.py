@@ -22,7 +22,7 @@ from spdist.program.processors.shape import Processor, Reordered
 from spdist.program.read_shape import LoopWindow, Read, read
 from spdist.program.stores import LoopStores, stores_named, stores_of
 from spdist.program.tables.shape import LoopTable
-from spdist.program.windows.kinds import Batched, Kept, Sessions, Sliding, Unique
+from spdist.program.windows.kinds import Batched, Kept, Sliding, Unique
 
 __all__ = [
     "Batched",
@@ -30,7 +30,6 @@ __all__ = [
     "Keyed",
     "Query",
     "Read",
-    "Sessions",
     "Shape",
     "Sliding",
     "Unique",

@@ -15,8 +15,8 @@ from spdist.program.joins.side_text import SideRows
 from spdist.program.machine.compiler import interpreted
 from spdist.program.queries import group_text
 from spdist.program.running import forgetting
-from spdist.program.states import window as window_state
-from spdist.program.windows.bound_text import AskedWriter, BoundBatchWriter, BoundWriter, ConditionText
+from spdist.program.windows.condition_text import AskedWriter, ConditionText
+from spdist.program.windows.expression import BoundBatchWriter, BoundStates, BoundWriter
 from tests.program.bound_apps import BOUND, BOUND_BATCHES, BOUND_SIDES, BOUND_TOTALS
 from tests.program.drawn_apps import START_MS, STREAM, drawn_condition
 from tests.program.drawn_bounds import drawn_bound
@@ -110,7 +110,7 @@ def mutants() -> dict[str, Any]:
         "who looks": patch.object(SideRows, "looks", lambda self: []),
         "who leaves a batch": patch.object(BoundBatchWriter, "_gone", lambda self: []),
         "groups of a batch": patch.object(BoundBatchWriter, "_joins", lambda self, read: []),
-        "totals of a state": patch.object(window_state, "load_bounds", lambda running, query, states: None),
+        "totals of a state": patch.object(BoundStates, "load_more", lambda self, running, query, states, held: None),
         "attributes that are compared": patch.object(BoundWriter, "_seen", lambda self, node: self._came),
     }
 

@@ -18,10 +18,9 @@ from spdist.program.machine.compiler import interpreted
 from spdist.program.queries import group_text
 from spdist.program.queries.chunk_text import Buffers
 from spdist.program.running import reserve
-from spdist.program.states import window as window_state
 from spdist.program.windows.batch_text import BatchWriter
-from spdist.program.windows.external_text import ExternalBatchWriter
-from spdist.program.windows.sorted_text import SortedWriter
+from spdist.program.windows.external import ExternalBatchWriter
+from spdist.program.windows.sort import SortedStates, SortedWriter
 from tests.program.chosen_apps import SNAPSHOTS_OF_PAIRS
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.drawn_joins import drawn_join_app
@@ -101,18 +100,18 @@ def mutants() -> dict[str, Any]:
         "all batches": patch.object(SideText, "is_found", False),
         "what was looked at": patch.object(SideRows, "looks", lambda self: []),
         "what is pushed out": patch.object(SortedWriter, "pushes_out", lambda self, leaving: []),
-        "who is in order": patch.object(window_state, "_load_order", load_as_ordered),
+        "who is in order": patch.object(SortedStates, "load_more", load_as_ordered),
         "no earlier value": patch.object(Joined, "falls_back", False),
     }
 
 
-def load_as_ordered(running: Any, query: Any, window: Any, held: Any) -> None:
+def load_as_ordered(self: SortedStates, running: Any, query: Any, states: Any, held: Any) -> None:
     """Take lists that are not full for ones in order."""
-    load_order(running, query, window, held)
+    load_order(self, running, query, states, held)
     running.arrays[f"{query.name}_ordered"][:] = 1
 
 
-load_order = window_state._load_order
+load_order = SortedStates.load_more
 
 
 @pytest.mark.parametrize("name", list(mutants()))

@@ -20,11 +20,8 @@ from spdist.program.joins.window_text import BatchSideWriter, ReleasedPairs, Sid
 from spdist.program.parts import Block, Event, Most, QueryText, Whole, asked, indent
 from spdist.program.queries.filter_text import tested
 from spdist.program.queries.query_text import QueryWriter, by_kind
-from spdist.program.shape import Batched, Sliding
+from spdist.program.shape import Sliding
 from spdist.program.tables.lookup_text import TableSide
-from spdist.program.windows.batch_text import ChunkWriter
-from spdist.program.windows.period_text import PeriodWriter
-from spdist.program.windows.writers import batch_writer, sliding_writer
 
 __all__ = ["JoinWriter"]
 
@@ -54,7 +51,7 @@ class JoinWriter(QueryWriter):
             window = text.own.window
             kept: SideWriter | None = None
             if isinstance(window, Sliding) and not window.gathers:
-                kept = sliding_side(sliding_writer(window))(whole, text, window, key or "0")
+                kept = sliding_side(window.writer)(whole, text, window, key or "0")
             self._kept.append(kept)
             rows: SideRows | TableSide | None = None
             if side.table is not None:
@@ -165,11 +162,11 @@ class JoinWriter(QueryWriter):
             Whether what a batch gives is handed over by itself; else there is one event.
         """
         batch = self._releasing(side, results, apart)
-        if isinstance(batch, ChunkWriter) and apart and isinstance(side.window, Batched) and side.window.is_cut:
+        if batch.cuts and apart:
             place, end = self._whole.name(), self._block.end
             pieces = batch.pieces(self._entering, partial(loop, place=place), place, end)
             return [f"{place} = {self._block.begin}", *pieces]
-        if isinstance(batch, PeriodWriter | ChunkWriter):
+        if batch.takes_chunks:
             return batch.block(self._entering, loop)
         return loop(batch.takes(self._entering))
 
@@ -186,7 +183,7 @@ class JoinWriter(QueryWriter):
         text = self._query.sides[side.position]
         assert isinstance(text, SideText) and side.window is not None
         released = ReleasedPairs(results, pairs, resets, apart)
-        return batch_side(batch_writer(side.window))(self._whole, text, self._key or "0", released)
+        return batch_side(side.window.writer)(self._whole, text, self._key or "0", released)
 
     def _looks(self, side: Side) -> list[str]:
         """Return what notes that a side looks into the batch of the other one."""

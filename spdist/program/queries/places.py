@@ -5,8 +5,7 @@ from __future__ import annotations
 from spdist.operators.selection.aggregates import aggregates_in
 from spdist.program.parts import Block, Most, QueryText, Whole
 from spdist.program.patterns.shape import Matched
-from spdist.program.shape import Batched, Query, Read, Sessions, Sliding
-from spdist.program.windows.kinds import Frequent
+from spdist.program.shape import Query, Read, Sliding
 
 __all__ = ["count_places"]
 
@@ -23,18 +22,14 @@ def count_places(whole: Whole, query: QueryText, block: Block) -> None:
         begun = block.most + block.most
         whole.count(f"nodes {query.name}", block.most)
     # So have the groups of what leaves a chunk that was cut into pieces, which may be gone, or what comes seldom.
-    again = read.waits or isinstance(read, Matched) or isinstance(read.window, Frequent)
-    again = again or (isinstance(read.window, Batched) and read.window.is_cut)
+    again = read.waits or isinstance(read, Matched) or (read.window is not None and read.window.regroups)
     again = again or _regroups(read)
     totals = begun + Most({query.name: 1}) if again else block.most
-    if isinstance(read, Read) and read.window is not None and read.window.unique is not None:
-        whole.count(f"groups {query.name}_u", block.most)
+    for room in () if read.window is None else read.window.rooms:
+        whole.count(room.format(query.name), block.most)
     if isinstance(read.window, Sliding) and read.window.gathers:
         # A batch enters the totals with one event, where values may have stayed that left before they came.
         whole.count(f"nodes {query.name}", Most({query.name: 1}))
-    if isinstance(read.window, Sessions):
-        for room in (f"groups {query.name}_s", f"ends {query.name}"):
-            whole.count(room, block.most)
     if read.timed:
         asked = [block.most] * 2
         if isinstance(read, Matched):  # one when a partial match comes to an absence, one when that is dropped

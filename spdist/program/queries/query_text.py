@@ -19,14 +19,10 @@ from spdist.program.queries.batch_groups import BatchGroups
 from spdist.program.queries.filter_text import Handler, computes_all, flagged, passing
 from spdist.program.queries.result_text import ResultWriter
 from spdist.program.read_shape import LoopWindow
-from spdist.program.shape import Batched, Read, Sliding
+from spdist.program.shape import Read, Sliding
 from spdist.program.tables.member_text import contained
-from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
-from spdist.program.windows.delay_text import DelayWriter
-from spdist.program.windows.period_text import PeriodWriter
+from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.text import WindowWriter
-from spdist.program.windows.unique_text import UniqueBatchText, UniqueWriter
-from spdist.program.windows.writers import batch_writer, sliding_writer
 
 __all__ = ["QueryWriter", "by_kind"]
 
@@ -61,13 +57,12 @@ class QueryWriter:
         self._flagged: list[str] | None = None  # what tells whether an event meets the conditions, as no branch
         self._window: WindowWriter | None = None
         if isinstance(query.read.window, Sliding) and not query.read.waits:
-            make = sliding_writer(query.read.window)
+            make: type[WindowWriter] = query.read.window.writer
             if isinstance(query, NamedText):
                 self._window = sliding_side(make)(whole, query, query.read.window, "0")
             else:
                 self._window = make(whole, query, query.read.window, key or "0", self._groups)
-            if isinstance(self._window, UniqueWriter):
-                self._window.asked = self._key_writer
+            self._window.asked = self._key_writer
 
     def lines(self) -> list[str]:
         """Return the block, with those of its readers."""
@@ -75,14 +70,14 @@ class QueryWriter:
         self._knows_arguments()
         if self._read.window is not None and window is None:
             batch = self._batch(results)
-            if isinstance(batch, ChunkWriter) and isinstance(self._read.window, Batched) and self._read.window.is_cut:
+            if batch.cuts:
                 place, end = self._whole.name(), self._block.end
                 pieces = batch.pieces(self._entering, partial(self._loop, place=place), place, end)
                 return [f"{place} = {self._block.begin}", *pieces]
-            if isinstance(batch, PeriodWriter | ChunkWriter):
+            if batch.takes_chunks:
                 return batch.block(self._entering, self._loop)
             loop = self._loop(batch.takes(self._entering))
-            if not isinstance(batch, DelayWriter):
+            if not batch.goes_on:
                 return loop
             return results.hands_over([*groups.before(), *loop, *groups.forgets()])
         if computes_all(self._read, self._block):
@@ -154,12 +149,11 @@ class QueryWriter:
     def _batch(self, results: ResultWriter) -> BatchWriter:
         """Return what writes a window that has results for events later than they come."""
         assert self._read.window is not None
-        make = batch_writer(self._read.window)
+        make: type[BatchWriter] = self._read.window.writer
         if isinstance(self._query, NamedText):
             return batch_side(make)(self._whole, self._query, "0", results)
         made = make(self._whole, self._query, self._key or "0", self._groups, self._writer, results)
-        if isinstance(made, UniqueBatchText):
-            made.asked = self._key_writer
+        made.asked = self._key_writer
         return made
 
     def timers(self) -> list[list[str]]:

@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy
 
-from spdist.java.cron import CronExpression
 from spdist.java.objects import set_order
 from spdist.program.partition_text import ordered_partition
 from spdist.program.running.rooms import Rooms
 from spdist.program.states.key_words import key_texts
-from spdist.program.windows.cron_text import firing_query
-from spdist.program.windows.kinds import Cron
 
-__all__ = ["answer"]
+__all__ = ["answer", "firing_of"]
+
+_FIRING = "firing "
+
+
+def firing_of(query: str) -> str:
+    """Return what a query, by its prefix, asks for that wants to know when its window fires next."""
+    return f"{_FIRING}{query}"
 
 
 def answer(running: Rooms, name: str, more: int, count: int) -> None:
     """Do what somebody asks for; see `Rooms.ask`."""
-    number, firing = ordered_partition(name), firing_query(name)
+    number = ordered_partition(name)
     if number is not None:
         _order_keys(running, number)
-    elif firing is not None:
-        _fire_after(running, firing, more)
+    elif name.startswith(_FIRING):
+        _fire_after(running, name.removeprefix(_FIRING), more)
     else:
         running.ask(name, more, count)
 
 
-_expression = lru_cache(maxsize=64)(CronExpression)
-
-
 def _fire_after(running: Rooms, query: str, now: int) -> None:
-    """Note when the cron expression of a query's window fires next; at `now` where it never does."""
+    """Note when a query's window fires next; at `now` where it never does."""
     (window,) = {one.read.window for one in running.program.queries if one.name == query}
-    assert isinstance(window, Cron)
-    due = _expression(window.expression).next_after(now)
+    assert window is not None
+    due = window.next_after(now)
     running.arrays[f"{query}_firing"][:] = now, now if due is None else due
 
 

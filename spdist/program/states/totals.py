@@ -1,7 +1,4 @@
-"""Aggregators of a program as the operators have them, and back: the slots of a group, one behind the other.
-
-The conditions that bound windows have such aggregators, too.
-"""
+"""Aggregators of a program as the operators have them, and back: the slots of a group, one behind the other."""
 
 from __future__ import annotations
 
@@ -16,10 +13,9 @@ from spdist.functions.aggregators import distinct_key, distinct_real
 from spdist.language.types import Type
 from spdist.program.parts import Aggregate, QueryText
 from spdist.program.running.running import Running
-from spdist.program.shape import Sliding
 from spdist.program.states.key_words import key_numbers, real_values, words_of
 
-__all__ = ["load_bounds", "packed", "stored_bounds", "unpack"]
+__all__ = ["packed", "unpack"]
 
 
 def unpack(
@@ -133,17 +129,3 @@ def _pairs(running: Running, aggregate: Aggregate) -> dict[int, dict[Any, int]]:
     for group, value, count in zip(words[:, 0].tolist(), values, counts, strict=True):
         found.setdefault(group, {})[value] = count
     return found
-
-
-def load_bounds(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
-    """Take over the aggregators of a window's condition, of each key of the partition, by number."""
-    for number, state in states:
-        _, totals = state[-1]
-        unpack(running, query, query.bounding, number, totals)
-
-
-def stored_bounds(running: Running, query: QueryText, count: int) -> list[Any]:
-    """Return the text of a window's condition with its aggregators, of so many keys of the partition."""
-    window = query.read.window
-    assert isinstance(window, Sliding) and window.bound is not None
-    return [[window.bound.text, slots] for slots in packed(running, query.bounding, numpy.arange(count))]

@@ -10,19 +10,17 @@ from typing import Any
 import numpy
 
 from spdist.java.numbers import text_of
-from spdist.java.objects import HashMap, box_float, bucket_of
+from spdist.java.objects import box_float, bucket_of
 from spdist.language.types import Type
 from spdist.operators.base import Arrival
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
-from spdist.program.shape import Batched, Read, Sliding, Unique
 from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
-from spdist.program.windows.kinds import Frequent
+from spdist.program.windows.kinds import EARLIEST, Kept, Unique
 
-__all__ = ["UniqueState", "known_keys", "load_keys", "load_unique", "read_unique", "stored_unique", "written_unique"]
+__all__ = ["UniqueState", "known_keys", "load_keys", "load_unique", "stored_unique"]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
-_NEVER = -(2**63)
 #: So many buckets show all of a hash.
 _ALL = 1 << 32
 #: From the first node, events, the numbers of their keys in the partition, and whether totals have them: writes nodes.
@@ -75,88 +73,20 @@ class UniqueState:
     capacity: int = 16
     full: bool = False
     times: list[int | None] = field(default_factory=lambda: [0, None, 0])
-    latest: int = _NEVER
+    latest: int = EARLIEST
     due: list[int] = field(default_factory=list)
-    reset_at: int = _NEVER
+    reset_at: int = EARLIEST
     counts: list[tuple[int, int]] = field(default_factory=list)
     total: int = 0
 
 
-# The operators' form.
-
-
-def read_unique(window: Sliding | Batched, state: Any) -> UniqueState:
-    """Return what an operator's state says."""
-    if isinstance(window, Frequent):
-        *total, counts, latest = state
-        found = UniqueState(dict(latest.history()), capacity=counts.capacity or 16, total=total[0] if total else 0)
-        found.counts = [counts.find(key) if window.counts else (counts.find(key), 0) for key in found.by_key]
-        return found
-    if isinstance(window, Sliding):
-        if window.length:
-            held, latest, passed, number, torn = state
-            events = [(timestamp, row) for _, timestamp, row in held]
-            return UniqueState(latest, events, [one for one, _, _ in held], passed, number, torn)
-        if window.span:
-            held, known, latest, due = state
-            return UniqueState(known, held, latest=latest, due=due)
-        return UniqueState(state)
-    if window.time is not None:
-        (_, _, _, times, _), batch, sent = state
-        return UniqueState(batch, before=list(sent.values()), times=list(times[:3]))
-    full = False
-    if window.span and window.length:
-        state, full = state
-    batches, end, due = state if window.span else (state, None, [])
-    table, before, released, copied = batches
-    found = UniqueState({key: (released, row) for key, row in table.history()}, full=full, due=due)
-    found.before, found.times[1] = [(released, row) for row in before], end
-    found.capacity, found.reset_at = table.capacity or 16, copied[0] if copied else _NEVER
-    return found
-
-
-def written_unique(read: Read, held: UniqueState) -> Any:
-    """Return an operator's state that says so."""
-    window = read.window
-    # The event that a RESET copies: nobody looks at more than whether there is one, and when it came.
-    nothing = (None,) * len(read.schema)
-    if isinstance(window, Frequent):
-        counts = held.counts if window.counts else [many for many, _ in held.counts]
-        maps = HashMap(zip(held.by_key, counts, strict=True)), HashMap(held.by_key.items())
-        for one in maps:
-            one.capacity = max(held.capacity, one.capacity)
-        return [held.total, *maps] if window.counts else [*maps]
-    if isinstance(window, Sliding):
-        if window.length:
-            events = [(number, *event) for number, event in zip(held.numbers, held.held, strict=True)]
-            return [events, held.by_key, held.passed, held.number, held.torn]
-        return [held.held, held.by_key, held.latest, held.due] if window.span else held.by_key
-    assert window is not None
-    if window.time is not None:
-        times = [window.start or 0, *held.times[1:]] if held.times[1] is None else held.times
-        copied = nothing if held.by_key else None
-        sent = {str(place): event for place, event in enumerate(held.before)}
-        return [[[], [], copied, [*times, 0, False], []], held.by_key, sent]
-    table = HashMap((key, row) for key, (_, row) in held.by_key.items())
-    table.capacity = held.capacity
-    released = held.before[0][0] if held.before else 0
-    state: Any = [table, [row for _, row in held.before], released, (held.reset_at, nothing)]
-    if not window.span:
-        return state
-    state = [state, held.times[1], held.due]
-    return [state, held.full] if window.length else state
-
-
-# The program's form.
-
-
 def load_unique(
-    running: Running, query: QueryText, window: Sliding | Batched, states: Sequence[tuple[int, UniqueState]], fill: Fill
+    running: Running, query: QueryText, window: Kept, states: Sequence[tuple[int, UniqueState]], fill: Fill
 ) -> None:
     """Take over what a window holds for each key of a partition, by number; wake-ups are asked for elsewhere."""
     unique, prefix = window.unique, query.name
     assert unique is not None
-    slides, left = isinstance(window, Sliding) and not isinstance(window, Frequent), "left" in query.read.lists
+    slides, left = not window.lists_keys, "left" in query.read.lists
     lists = list[tuple[int, int, int]]()
     events, owners, keys, nodes, keyed = list[Arrival](), list[int](), list[Any](), list[int](), list[int]()
     gone = list[Arrival]()
@@ -264,34 +194,33 @@ def _value(key: str, type: Type) -> Any:
 
 
 def stored_unique(
-    running: Running, query: QueryText, window: Sliding | Batched, count: int, rows: Callable[[Any], list[Arrival]]
+    running: Running, query: QueryText, window: Kept, count: int, rows: Callable[[Any], list[Arrival]]
 ) -> list[UniqueState]:
     """Return what a window holds for so many keys of a partition, given what reads events from nodes."""
     prefix, arrays, unique = query.name, running.arrays, window.unique
     assert unique is not None
     found = [UniqueState() for _ in range(count)]
-    counted = isinstance(window, Frequent)
-    forever = isinstance(window, Sliding) and not (window.length or window.span or counted)
+    forever = not (window.lists_keys or window.length or window.span)
     for name in () if forever else query.read.lists:
         for state, nodes in zip(found, _listed(running, query, f"{prefix}_{name}", count), strict=True):
             if name == "left":
                 state.before = rows(nodes)
-            elif isinstance(window, Sliding) and not counted:
+            elif not window.lists_keys:
                 state.held = rows(nodes)
                 state.numbers = arrays[f"{prefix}_held"][nodes].tolist() if window.length else []
     numbers, instances, keys = known_keys(running, query, unique)
     nodes = arrays[f"{prefix}_head" if forever else f"{prefix}_node"][numbers]
     # Those of a batch, or counted, are in the order in which they came: a node that is free again is used first.
     order = list(range(len(numbers)))
-    if isinstance(window, Batched) or counted:
+    if window.lists_keys:
         came = [node for listed in _listed(running, query, f"{prefix}_head", count) for node in listed.tolist()]
         ranks = {node: rank for rank, node in enumerate(came)}
         order.sort(key=lambda place: ranks[int(nodes[place])])
     events = rows(numpy.maximum(numpy.maximum(nodes, _gone(nodes)), 0))
-    nothing = (_NEVER, (None,) * len(query.read.types))
+    nothing = (EARLIEST, (None,) * len(query.read.types))
     for place in order:
         found[instances[place]].by_key[keys[place]] = nothing if nodes[place] == -1 else events[place]
-        if counted:
+        if f"{prefix}_many" in arrays:
             many, rounds = (arrays.get(f"{prefix}_{name}") for name in ("many", "rounds"))
             noted = [0 if one is None else int(one[nodes[place]]) for one in (many, rounds)]
             found[instances[place]].counts.append((noted[0], noted[1]))
@@ -308,10 +237,10 @@ def _store_counts(running: Running, query: QueryText, number: int, state: Unique
 
     if f"{prefix}_held" in arrays:
         state.passed, state.number, state.torn = value("passed", 0), value("number", 0), bool(value("torn", 0))
-    state.capacity, state.full, state.latest = value("capacity", 16), bool(value("full", 0)), value("latest", _NEVER)
-    state.reset_at, state.total = value("reset_at", _NEVER), value("total", 0)
-    times = [value("begin", 0), value("ending", _NEVER), value("reached", 0)]
-    if times[1] != _NEVER:
+    state.capacity, state.full, state.latest = value("capacity", 16), bool(value("full", 0)), value("latest", EARLIEST)
+    state.reset_at, state.total = value("reset_at", EARLIEST), value("total", 0)
+    times = [value("begin", 0), value("ending", EARLIEST), value("reached", 0)]
+    if times[1] != EARLIEST:
         state.times = list(times)
 
 

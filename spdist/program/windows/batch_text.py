@@ -42,6 +42,13 @@ class BatchWriter:
     that leave are put out.
     """
 
+    #: Whether it is given chunks, by `block`; else events, by `takes`.
+    takes_chunks = False
+    #: Whether an event lets out results of others: those of a chunk are handed over together.
+    goes_on = False
+    #: Makes a writer of expressions over the event that comes; whoever writes the query says it.
+    asked: Callable[[], TypedWriter]
+
     def __init__(
         self,
         whole: Whole,
@@ -97,6 +104,31 @@ class BatchWriter:
         count = self._whole.arrays.declare(f"{prefix}_count", NUMBER, self._query.instances)
         full = [f"if {count}[{key}] == {length}:", *indent([*self._closes(), f"{count}[{key}] = 0"])]
         return self._results.hands_over(self._chunk([*full, f"{count}[{key}] += 1", *self._passes(event)]))
+
+    @property
+    def cuts(self) -> bool:
+        """Whether it is given chunks that it cuts, by `pieces`."""
+        return self._window.is_cut
+
+    def block(self, event: Event, loop: Callable[[list[str]], list[str]]) -> list[str]:
+        """Return what is done with a chunk of events.
+
+        Parameters
+        ----------
+        event : Event
+            An event of it.
+        loop : callable
+            From what is done with an event to a loop over those that come to the window.
+        """
+        raise AssertionError("it is given events")
+
+    def pieces(self, event: Event, loop: Callable[[list[str]], list[str]], place: str, end: str) -> list[str]:
+        """Return what is done with a chunk that is cut into pieces, each a chunk of its own; see `block`.
+
+        `place` and `end` are source of where the next piece begins, and the chunk ends; the loop begins at `place`, and
+        moves on.
+        """
+        raise AssertionError("it cuts nothing")
 
     def wakes(self) -> list[str]:
         """Return what is done when the timer of a key is due, where there is one."""
@@ -295,8 +327,10 @@ class ChunkWriter(BatchWriter):
     do, as in Siddhi, but between the pieces of a chunk that is cut.
     """
 
+    takes_chunks = True
+
     def block(self, event: Event, loop: Callable[[list[str]], list[str]]) -> list[str]:
-        """Return what is done with a chunk of events; `loop` as for `PeriodWriter.block`."""
+        """Return what is done with a chunk of events; see `BatchWriter.block`."""
         some = self._whole.name()
         first = [f"if {some} == 0:", f"    {some} = 1", *indent(self._closes())]
         came = [] if self._goes_on else self._comes(self._came, event)
@@ -305,17 +339,7 @@ class ChunkWriter(BatchWriter):
         )
 
     def pieces(self, event: Event, loop: Callable[[list[str]], list[str]], place: str, end: str) -> list[str]:
-        """Return what is done with a chunk that is cut into pieces, each a chunk of its own.
-
-        Parameters
-        ----------
-        event : Event
-            An event of it.
-        loop : callable
-            From what is done with an event to a loop over those from `place` on that come to the window; it moves on.
-        place, end : str
-            Source of where the next piece begins, and the chunk ends.
-        """
+        """Return what is done with a chunk that is cut into pieces; see `BatchWriter.pieces`."""
         some, size = self._whole.name(), self._whole.name()
         first = [f"if {some} == 0:", f"    {some} = 1", *indent(self._leaves())] if self._expires else []
         body = [

@@ -1,35 +1,38 @@
-"""The windows that have a typed form: what is known of each kind."""
+"""What is known of a window that has a typed form: the two kinds that there are, and what each kind of its own adds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from spdist.errors import Span
 from spdist.language import ast
 from spdist.language.checking.scope import Scope
-from spdist.language.types import Type
+from spdist.language.types import Schema, Type
 
 __all__ = [
     "CRON_RANK",
     "CRON_WINDOWS",
+    "EARLIEST",
     "FAR",
     "JOINED",
     "NONE",
     "Batched",
-    "Cron",
-    "Frequent",
     "Kept",
-    "Sessions",
     "Sliding",
+    "TypedWindow",
     "Unique",
-    "WindowBound",
+    "WindowCall",
+    "constant_of",
+    "size_of",
 ]
 
 #: What joins the texts of keys to one.
 JOINED = "texts of keys"
 #: Times from here on, and as far before 1970, are left to operators, which calculate without bounds.
 FAR = 1 << 62
+#: A time before all others.
+EARLIEST = -(2**63)
 #: So far behind the numbers of queries those of timers of cron windows begin (`spdist.operators.windows.cron`).
 CRON_RANK = 2_500_000
 #: So far in front of these are those of named windows, behind cron triggers.
@@ -63,74 +66,140 @@ class Unique:
     as_text: bool = True
 
 
-@dataclass(frozen=True)
-class WindowBound:
-    """The condition over what a window holds that bounds it.
-
-    Parameters
-    ----------
-    text : str
-        The condition, as the app has it.
-    condition : Expression
-        The condition.
-    scope : Scope
-        What its names mean: the event that enters or leaves, the first and the last one held; these have their
-        timestamp behind the attributes.
-    span : Span, optional
-        Where the window stands.
-    gathers : bool
-        Whether events leave together, as a batch that ends where the condition does not hold; else the oldest ones do.
-    includes : Expression, optional
-        Whether the event that ends a batch belongs to it.
-    passes : bool
-        Whether an event is put out when it comes, and the batch only leaves together.
-    """
-
-    text: str
-    condition: ast.Expression
-    scope: Scope = field(compare=False)
-    span: Span | None = None
-    gathers: bool = False
-    includes: ast.Expression | None = None
-    passes: bool = False
-
-    @cached_property
-    def compared(self) -> frozenset[int]:
-        """The attributes of events held that it looks at."""
-        named = (self.scope.resolve(node) for node in self.condition.walk() if isinstance(node, ast.Variable))
-        held, width = (1,) if self.gathers else (0, 1), len(self.scope.sources[0].schema)
-        return frozenset(one.attribute for one in named if one.source in held and one.attribute < width)
+_WHOLE = (Type.INT, Type.LONG)
 
 
 @dataclass(frozen=True, slots=True)
-class Sliding:
-    """A window that events leave one by one: after `length` others, or `span` ms; or come out of it then: `delays`.
+class WindowCall:
+    """A window as an app writes it.
 
-    With `orders` it holds the `length` events that come first by these attributes, each ascending or descending; where
-    `time` is an attribute, time is what that says of the events that come; with `unique` it has one event of each key.
-    Where the length is `NONE` an event leaves as soon as it has come, and where it `resets`, all totals begin anew
+    Parameters
+    ----------
+    call : FunctionCall
+        Its name and its arguments.
+    schema : Schema
+        The attributes of the events that come to it.
+    scope : Scope
+        What its arguments may name.
+    selected : Sequence of Variable, optional
+        The attributes that its query selects as they are; None where those are all.
+    """
+
+    call: ast.FunctionCall
+    schema: Schema
+    scope: Scope
+    selected: Sequence[ast.Variable] | None = None
+
+    @property
+    def constants(self) -> tuple[Any, ...]:
+        """The arguments' values where they are whole numbers, times (ms) or bools; None where they are not."""
+        return tuple(map(constant_of, self.call.args))
+
+    def place(self, argument: int) -> int | None:
+        """Return the place of the attribute that an argument is; None where it is none, or is not given."""
+        given = self.call.args[argument : argument + 1]
+        return self.schema.index(given[0].name) if given and isinstance(given[0], ast.Variable) else None
+
+
+def constant_of(value: ast.Expression) -> Any:
+    """Return the value of a literal that an argument of a window is; None where it is something else."""
+    if isinstance(value, ast.TimeLiteral):
+        return value.milliseconds
+    return value.value if isinstance(value, ast.Literal) and value.type in (*_WHOLE, Type.BOOL) else None
+
+
+def size_of(length: int) -> int:
+    """Return how many events a window holds of which an app says how many."""
+    return length if length > 0 else NONE
+
+
+@dataclass(frozen=True, slots=True)
+class TypedWindow:
+    """A window with a typed form: what its app says of it, who writes it, and who knows its state.
+
+    Each kind has a class of its own, below `Sliding` or `Batched`, in one file with what that names
+    (`spdist.program.windows.registry`).
+    """
+
+    @classmethod
+    def of(cls, given: WindowCall) -> Kept | None:
+        """Return what an app says; None, or raises NotTyped with the reason, where that has no typed form."""
+        raise NotImplementedError
+
+    @property
+    def writer(self) -> type[Any]:
+        """What writes it in a query: a `WindowWriter`, or a `BatchWriter` where results are later than events."""
+        raise NotImplementedError
+
+    @property
+    def states(self) -> Any:
+        """What takes its state over from operators, and gives it back: a `WindowStates`."""
+        raise NotImplementedError
+
+    @property
+    def fires_last(self) -> bool:
+        """Whether its timers fire behind those of all windows that do not say so."""
+        return False
+
+    @property
+    def is_woken(self) -> bool:
+        """Whether events may leave by time behind others that stay: then it matters when they are looked at."""
+        return False
+
+    @property
+    def regroups(self) -> bool:
+        """Whether the groups of events that leave are looked for then: they may be gone, or never have been."""
+        return False
+
+    @property
+    def rooms(self) -> tuple[str, ...]:
+        """The rooms in which each event may take a place, besides its node; ``{}`` is the prefix of its query."""
+        return ()
+
+    @property
+    def lists_keys(self) -> bool:
+        """Whether the list of a window with one event of each key is that of all of these."""
+        return False
+
+    def next_after(self, now: int) -> int | None:
+        """Return when a window that asks for it fires next, ms; None where it never does."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding(TypedWindow):
+    """A window that events leave one by one: after `length` others, or `span` ms.
+
+    Where `time` is an attribute, time is what that says of the events that come; with `unique` it has one event of each
+    key. Where the length is `NONE` an event leaves as soon as it has come, and where it `resets`, all totals begin anew
     then; with a span, too, nothing ever leaves.
-    With a `bound` it holds as many of the latest events as that allows, or batches of them.
     """
 
     length: int = 0
     span: int = 0
-    delays: bool = False
-    orders: tuple[tuple[int, bool], ...] = ()
     time: int | None = None
     unique: Unique | None = None
     resets: bool = False
-    bound: WindowBound | None = None
 
     @property
     def known(self) -> set[int]:
         """The attributes that must not be null."""
-        return {*(place for place, _ in self.orders), *self.times}
+        return self.times
 
     @property
     def times(self) -> set[int]:
         """The attributes that say what time it is."""
         return set() if self.time is None else {self.time}
+
+    @property
+    def compared(self) -> set[int]:
+        """The attributes of events held that say which of them leave."""
+        return self.known
+
+    @property
+    def delays(self) -> bool:
+        """Whether events come out of it when others leave it: later than they come."""
+        return False
 
     @property
     def is_timed(self) -> bool:
@@ -148,109 +217,48 @@ class Sliding:
         return not (self.delays or (self.is_empty and self.span))
 
     @property
-    def compared(self) -> set[int]:
-        """The attributes of events held that say which of them leave."""
-        return {*self.known, *(() if self.bound is None else self.bound.compared)}
+    def is_even(self) -> bool:
+        """Whether all events leave that come, each once, and no others."""
+        return self.unique is None and not self.delays
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether what it holds is a list in the order of the operators."""
+        return self.unique is None
+
+    @property
+    def is_queue(self) -> bool:
+        """Whether events leave that list in the order in which they came."""
+        return self.is_listed and not (self.delays or self.gathers)
 
     @property
     def one_by_one(self) -> bool:
         """Whether an event that comes lets one leave at most, and time lets none."""
-        return not self.span and self.bound is None
+        return not self.span
 
     @property
     def leaves_early(self) -> bool:
         """Whether an event may leave before it comes: it is too old, too many, or does not meet the condition."""
-        return self.bound is not None or (self.unique is not None and bool(self.length or self.span))
+        return False
 
     @property
     def gathers(self) -> bool:
-        """Whether events leave together, as a batch that its condition ends, and are taken off the totals then."""
-        return self.bound is not None and self.bound.gathers
+        """Whether events leave together, as a batch, and are taken off the totals then."""
+        return False
 
     @property
     def opens(self) -> bool:
         """Whether it shows an open batch to who looks into it, and notes that."""
-        return self.bound is not None and self.bound.gathers and not self.bound.passes
+        return False
 
     @property
     def lists(self) -> tuple[str, ...]:
         """What it holds: all of it, or the open batch and the one released last; one that passes is both."""
-        return ("head",) if not self.gathers else ("head", "left") if self.opens else ("left",)
+        return ("head",)
 
 
 @dataclass(frozen=True, slots=True)
-class Sessions(Sliding):
-    """A window that events leave together, once there was none of their key for `span` ms.
-
-    Parameters
-    ----------
-    key : int, optional
-        The place of the key; None where all events have one.
-    """
-
-    key: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cron(Sliding):
-    """A window that holds events back until a cron expression fires; those that it has released leave one by one then.
-
-    Parameters
-    ----------
-    expression : str
-        The expression.
-    """
-
-    expression: str = ""
-    delays: bool = True
-
-    @property
-    def is_timed(self) -> bool:
-        """Whether events leave it when time passes."""
-        return True
-
-    @property
-    def lists(self) -> tuple[str, ...]:
-        """What it holds: what waits, and what it has released last."""
-        return ("head", "left")
-
-    @property
-    def is_left(self) -> bool:
-        """Whether events leave it that have come."""
-        return True
-
-
-@dataclass(frozen=True, slots=True)
-class Frequent(Sliding):
-    """A window that holds the latest event of each key that comes often: of `length` keys, or of all that are counted.
-
-    Parameters
-    ----------
-    counts : bool
-        Whether all keys are counted that come often enough.
-    share : float
-        There: what part of all events those of a key must be, for them to pass.
-    width : int
-        There: after so many events those keys leave that came too seldom; 0: none ever does.
-    """
-
-    counts: bool = False
-    share: float = 0.0
-    width: int = 0
-
-    @property
-    def leaves_early(self) -> bool:
-        """Whether an event may leave before it has entered the totals."""
-        return self.counts
-
-    @property
-    def one_by_one(self) -> bool:
-        """Whether an event that comes lets one leave at most, and time lets none."""
-        return False
-
-
-@dataclass(frozen=True, slots=True)
-class Batched:
+class Batched(TypedWindow):
     """A window that events leave together: after `length` of them, or `span` ms.
 
     Parameters
@@ -301,6 +309,26 @@ class Batched:
     def compared(self) -> set[int]:
         """The attributes of events held that say which of them leave."""
         return self.known
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all events leave that come, each once, and no others."""
+        return self.unique is None
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether what it has released last is a list in the order of the operators."""
+        return self.unique is None
+
+    @property
+    def is_queue(self) -> bool:
+        """Whether events leave that list in the order in which they came."""
+        return self.is_listed
+
+    @property
+    def regroups(self) -> bool:
+        """Whether the groups of events that leave are looked for then: they are gone with the piece of a chunk."""
+        return self.is_cut
 
     @property
     def is_cut(self) -> bool:

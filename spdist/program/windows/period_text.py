@@ -25,6 +25,8 @@ class PeriodWriter(BatchWriter):
     ``q_came`` whether an event has passed since the totals began anew.
     """
 
+    takes_chunks = True
+
     @property
     def _period(self) -> str:
         """Source of the number of the open period, which is one for all keys."""
@@ -40,15 +42,7 @@ class PeriodWriter(BatchWriter):
         self._timer = TimerWriter(arrays, self._query, self._key, self._query.operator)
 
     def block(self, event: Event, loop: Callable[[list[str]], list[str]]) -> list[str]:
-        """Return what is done with a chunk of events.
-
-        Parameters
-        ----------
-        event : Event
-            An event of it.
-        loop : callable
-            From what is done with an event to a loop over those that come to the window.
-        """
+        """Return what is done with a chunk of events; see `BatchWriter.block`."""
         some, ends = self._whole.name(), self._whole.name()
         begins = [f"{some} = 0", f"{ends} = 0"]
         first = [f"if {some} == 0:", f"    {some} = 1", *indent([*self._looks(ends), *self._begins(ends)])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spdist.program.expressions import NUMBER, Value
+from spdist.program.expressions import NUMBER, TypedWriter, Value
 from spdist.program.parts import QueryText, Whole, indent
 from spdist.program.queries.group_text import GroupWriter
 from spdist.program.queries.result_text import ResultWriter
@@ -30,6 +30,9 @@ class WindowWriter:
     groups : GroupWriter
         The totals, which events that leave are taken off.
     """
+
+    #: Makes a writer of expressions over the event that enters; whoever writes the query says it.
+    asked: Callable[[], TypedWriter]
 
     def __init__(self, whole: Whole, query: QueryText, window: Sliding, key: str, groups: GroupWriter) -> None:
         self._whole = whole

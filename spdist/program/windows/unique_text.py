@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from spdist.language.types import Type
-from spdist.program.expressions import FLAG, NUMBER, NotTyped, TypedWriter, Value
+from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
 from spdist.program.key_text import key_word
 from spdist.program.parts import Event, indent
 from spdist.program.shape import Unique
 from spdist.program.windows.batch_text import BatchWriter
-from spdist.program.windows.external_text import ExternalBatchWriter
+from spdist.program.windows.external import ExternalBatchWriter
 from spdist.program.windows.period_text import PeriodWriter
 from spdist.program.windows.text import WindowWriter
 from spdist.program.windows.unique_keys import UniqueKeys
@@ -34,9 +34,6 @@ __all__ = [
 
 class UniqueWriter(WindowWriter):
     """Writes what happens in a window that keeps one event of each key for ever; see `WindowWriter`."""
-
-    #: Makes a writer of expressions over the event that enters; whoever writes the query says it.
-    asked: Callable[[], TypedWriter]
 
     @property
     def _unique(self) -> Unique:
@@ -266,9 +263,6 @@ class UniqueLengthWriter(ListWriter):
 
 class UniqueBatchText(BatchWriter):
     """Writes what a window does that releases batches of one event of each key; see `BatchWriter`."""
-
-    #: Makes a writer of expressions over the event that enters; whoever writes the query says it.
-    asked: Callable[[], TypedWriter]
 
     def _declare(self) -> None:
         super()._declare()

@@ -1,150 +1,107 @@
-"""Windows of a program that a condition over what they hold bounds, such as ``last.at - first.at < 1000``.
-
-The aggregators of the condition stand next to the window's list, once for each key of the partition. They are brought
-up to date where the condition asks for them: one behind ``and`` or ``or`` only where that leaves it open, as in the
-operators (`spdist.operators.selection.aggregates`).
-"""
+"""The windows that a condition over what they hold bounds, ``expression`` and ``expressionBatch``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy
+
+from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.language import ast
-from spdist.language.checking.expressions import type_of
-from spdist.language.types import Type
-from spdist.operators.selection.aggregates import aggregates_in
-from spdist.operators.selection.selector import is_aggregator
-from spdist.program.aggregators import typed_form
-from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
-from spdist.program.parts import Aggregate, Event, QueryText, Whole, indent
-from spdist.program.queries.group_text import declared, first_values, updated
-from spdist.program.shape import Sliding
+from spdist.operators.windows.condition import parsed_condition
+from spdist.program.expressions import NUMBER, NotTyped, Value
+from spdist.program.parts import Event, QueryText, indent
+from spdist.program.running.running import Running
+from spdist.program.shape import Read
+from spdist.program.states.totals import packed, unpack
+from spdist.program.states.window import Lists, ListStates, Rest
 from spdist.program.windows.batch_text import BatchWriter
-from spdist.program.windows.kinds import WindowBound
+from spdist.program.windows.condition_text import ConditionText, Seen, WindowBound
+from spdist.program.windows.kinds import Sliding, WindowCall, constant_of
+from spdist.program.windows.registry import typed_window
 from spdist.program.windows.text import WindowWriter
 
-__all__ = ["BoundBatchWriter", "BoundWriter"]
-
-#: An event that a condition looks at: what reads an attribute, and source of its timestamp.
-_Seen = tuple[Callable[[int], Value], str]
-#: The function whose arguments behind the first one are only computed where it wants them.
-_CHOOSING = "ifThenElse"
+__all__ = ["BoundBatchWriter", "BoundWriter", "Bounded"]
 
 
-class AskedWriter(TypedWriter):
-    """Writes a condition: what holds aggregators is only computed where it is asked for."""
+@typed_window("expression", "expressionBatch")
+@dataclass(frozen=True, slots=True)
+class Bounded(Sliding):
+    """A window that holds as many of the latest events as its condition allows, or batches of them."""
 
-    #: How many conditions around a part leave it open whether that is asked for.
-    asked = 0
+    bound: WindowBound = field(kw_only=True)
 
-    def apart(self, expression: ast.Expression) -> tuple[Value, list[str]]:
-        """Return a value, and its statements where they must only be executed if it is wanted."""
-        if not aggregates_in(expression):
-            return super().apart(expression)
-        before, self.lines = self.lines, []
-        self.asked += 1
-        value = self.write(expression)
-        self.asked -= 1
-        own, self.lines = self.lines, before
-        return value, own
-
-    def _call(self, node: ast.FunctionCall) -> Value:
-        if self.asked and node.id != _CHOOSING and not is_aggregator(node) and aggregates_in(node):
-            raise NotTyped(f"the function {node.id}() of an aggregator that is asked for some events only")
-        return super()._call(node)
-
-
-class ConditionText:
-    """Writes the condition of a window, and its aggregators.
-
-    Parameters
-    ----------
-    whole : Whole
-        The text.
-    query : QueryText
-        The query; it is told the aggregators.
-    key : str
-        Source of the number of the partition's key.
-    """
-
-    def __init__(self, whole: Whole, query: QueryText, key: str) -> None:
-        window = query.read.window
-        assert isinstance(window, Sliding) and window.bound is not None
-        self.bound: WindowBound = window.bound
-        self._whole = whole
-        self._query = query
-        self._key = key
-        nodes = (node for node in self.bound.condition.walk() if isinstance(node, ast.FunctionCall))
-        calls = filter(is_aggregator, nodes)
-        self._found = [(call, self._declared(call, f"_e{number}")) for number, call in enumerate(calls)]
-        query.bounding = [aggregate for _, aggregate in self._found]
-
-    def _declared(self, call: ast.FunctionCall, name: str) -> Aggregate:
-        """Return an aggregator, and declare its arrays."""
-        types = tuple(type_of(argument, self.bound.scope, catalog(False)) for argument in call.args)
-        form = None if call.namespace else typed_form(call.name, types, leaving=True)
-        if form is None or form.pairs:
-            raise NotTyped(f"the aggregator {call.id}() in the condition of a window", self.bound.span)
-        prefix, room = f"{self._query.name}{name}", self._query.instances
-        return declared(self._whole.arrays, self._query, form, prefix, room, types[0] if types else None)
-
-    def holds(self, seen: tuple[_Seen, _Seen, _Seen], enters: bool) -> tuple[list[str], str]:
-        """Return what counts an event, and source of whether the condition holds.
-
-        Parameters
-        ----------
-        seen : tuple
-            The event that enters or leaves, the first one held, and the last one.
-        enters : bool
-            Whether it enters.
-        """
-
-        def aggregate(call: ast.FunctionCall) -> Value | None:
-            found = next((one for node, one in self._found if node is call), None)
-            if found is None:
-                return None
-            if found.form.strict and self._writer(seen).write(call.args[0]).null:
-                raise NotTyped(f"the aggregator {call.id}() of what may be null")
-            writer.lines += updated(self._writer(seen), call, found, self._key, enters=enters)
-            result, null = (found.filled(text, self._key) for text in (found.form.result, found.form.null))
-            return writer.kept(Value(result, null, found.form.type))
-
-        writer = self._writer(seen, aggregate)
+    @classmethod
+    def of(cls, given: WindowCall) -> Bounded:
+        """Return what an app says."""
+        window = given.call
+        text, *options = window.args
+        if not isinstance(text, ast.Literal):
+            raise NotTyped(f"the window {window.id} by a text that events bring", window.span)
         try:
-            test = writer.condition(self.bound.condition)
-        except NotTyped as why:
-            raise NotTyped(f"{why.reason} in the condition of a window", self.bound.span) from None
-        return writer.lines, test
+            condition, own = parsed_condition(str(text.value), given.scope.sources[0], catalog(False))
+        except SiddhiAppError:  # it calls a function that the app defines
+            raise NotTyped(f"the window {window.id} by what is no condition here", window.span) from None
+        bound = WindowBound(
+            str(text.value),
+            condition,
+            own,
+            window.span,
+            gathers=window.id == "expressionBatch",
+            includes=options[0] if options else None,
+            passes=len(options) > 1 and constant_of(options[1]) is True,
+        )
+        return cls(bound=bound)
 
-    def begins_anew(self) -> list[str]:
-        """Return what lets the aggregators be those of nothing."""
-        lines: list[str] = []
-        for _, one in self._found:
-            lines += first_values(one, self._key)
-            lines += [one.filled(line, self._key) for line in one.form.reset]
-        return lines
+    @property
+    def writer(self) -> type[BoundWriter] | type[BoundBatchWriter]:
+        """What writes it."""
+        return BoundBatchWriter if self.gathers else BoundWriter
 
-    def includes(self, came: _Seen) -> tuple[list[str], str]:
-        """Return source of whether the event that ends a batch belongs to it."""
-        assert self.bound.includes is not None
-        writer = self._writer((came,))
-        test = writer.condition(self.bound.includes)
-        return writer.lines, test
+    @property
+    def states(self) -> BoundStates:
+        """What knows its state."""
+        return BoundStates(self)
 
-    def _writer(
-        self, seen: Sequence[_Seen], aggregate: Callable[[ast.FunctionCall], Value | None] = lambda call: None
-    ) -> AskedWriter:
-        width = len(self._query.read.types)
+    @property
+    def compared(self) -> set[int]:
+        """The attributes of events held that say which of them leave."""
+        return set(self.bound.compared)
 
-        def variable(named: ast.Variable) -> Value:
-            found = self.bound.scope.resolve(named)
-            read, timestamp = seen[found.source]
-            return Value(timestamp, "", Type.LONG) if found.attribute == width else read(found.attribute)
+    @property
+    def is_even(self) -> bool:
+        """Whether all events leave that come, and no others."""
+        return False
 
-        return AskedWriter(variable, seen[0][1], self._whole.name, self._whole.text_number, aggregate)
+    @property
+    def one_by_one(self) -> bool:
+        """Whether an event that comes lets one leave at most, and time lets none."""
+        return False
+
+    @property
+    def leaves_early(self) -> bool:
+        """Whether an event may leave before it comes: it does not meet the condition by itself."""
+        return True
+
+    @property
+    def gathers(self) -> bool:
+        """Whether events leave together, as a batch that its condition ends, and are taken off the totals then."""
+        return self.bound.gathers
+
+    @property
+    def opens(self) -> bool:
+        """Whether it shows an open batch to who looks into it, and notes that."""
+        return self.gathers and not self.bound.passes
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """What it holds: all of it, or the open batch and the one released last; one that passes is both."""
+        return ("head",) if not self.gathers else ("head", "left") if self.opens else ("left",)
 
 
 class BoundWriter(WindowWriter):
@@ -158,11 +115,12 @@ class BoundWriter(WindowWriter):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._condition = ConditionText(self._whole, self._query, self._key)
+        assert isinstance(self._window, Bounded)
+        self._condition = ConditionText(self._whole, self._query, self._window.bound, self._key)
 
     def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
         """Return what lets the new event enter."""
-        self._came: _Seen = read, timestamp
+        self._came: Seen = read, timestamp
         self._leaving = leaving
         return self._comes_last(read, timestamp)
 
@@ -180,7 +138,7 @@ class BoundWriter(WindowWriter):
         ]
         return [*counted, f"{goes} = not ({holds})", f"while {goes}:", *indent(leaves)]
 
-    def _seen(self, node: str) -> _Seen:
+    def _seen(self, node: str) -> Seen:
         return partial(self.kept_at, node=node), f"{self._prefix}_ts[{node}]"
 
 
@@ -197,7 +155,9 @@ class BoundBatchWriter(BatchWriter):
 
     def _declare(self) -> None:
         super()._declare()
-        self._condition = ConditionText(self._whole, self._query, self._key)
+        window = self._query.read.window
+        assert isinstance(window, Bounded)
+        self._condition = ConditionText(self._whole, self._query, window.bound, self._key)
         self._bound = self._condition.bound
         #: The node of the event; whether it ends the batch, is alone in it, and is released with it; the last released.
         self._fresh, self._ends, self._alone, self._goes_too, self._last = (self._whole.name() for _ in range(5))
@@ -334,3 +294,47 @@ class BoundBatchWriter(BatchWriter):
         groups = self._groups
         event = Event(read, timestamp, groups.number)
         return groups.passes(read, [*groups.finds(read), *self._adds(event), *self._results.emits(event, False)])
+
+
+class BoundStates(ListStates):
+    """The state of a window that a condition bounds; in `Rest.more` the condition's text, and its aggregators."""
+
+    window: Bounded
+    names = ("looked",)
+
+    def lists(self, state: Any) -> Lists:
+        """Return what is held."""
+        if not self.window.gathers:
+            return {"head": state[0]}
+        return {"head": state[0], "left": state[1]}
+
+    def noted(self, state: Any) -> Mapping[str, int | None]:
+        """Return how many events of the open batch somebody has looked at."""
+        return {"looked": state[3]} if self.window.gathers else {}
+
+    def state(self, read: Read, lists: Lists, rest: Rest) -> Any:
+        """Return the operator's state."""
+        condition = rest.more or [None, []]
+        if not self.window.gathers:
+            return [deque(lists["head"]), condition]
+        looked = rest.noted.get("looked", 0)
+        return [list(lists.get("head", ())), list(lists["left"]), [], looked, condition]
+
+    def load_more(
+        self,
+        running: Running,
+        query: QueryText,
+        states: Sequence[tuple[int, Any]],
+        held: Sequence[tuple[int, int, Lists]],
+    ) -> None:
+        """Take over the aggregators of the condition."""
+        for number, state in states:
+            _, totals = state[-1]
+            unpack(running, query, query.bounding, number, totals)
+
+    def rests(self, running: Running, query: QueryText, count: int) -> list[Rest]:
+        """Return what the windows know besides their lists."""
+        rests = super().rests(running, query, count)
+        for rest, slots in zip(rests, packed(running, query.bounding, numpy.arange(count)), strict=True):
+            rest.more = [self.window.bound.text, slots]
+        return rests

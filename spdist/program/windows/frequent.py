@@ -1,15 +1,100 @@
-"""Windows of a program that hold the latest event of each key that comes often."""
+"""The windows ``frequent`` and ``lossyFrequent`` hold the latest event of each key that comes often."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
 
-from spdist.program.expressions import FLAG, NUMBER, Value
+from spdist.extension import catalog
+from spdist.java.objects import HashMap
+from spdist.language import ast
+from spdist.language.checking.expressions import type_of
+from spdist.language.types import Type
+from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
 from spdist.program.parts import indent
-from spdist.program.windows.kinds import Frequent
+from spdist.program.shape import Read
+from spdist.program.states.unique import UniqueState
+from spdist.program.windows.kinds import Sliding, WindowCall
+from spdist.program.windows.registry import typed_window
+from spdist.program.windows.unique import UniqueStates, unique_by
 from spdist.program.windows.unique_text import ListWriter
 
-__all__ = ["FrequentWriter"]
+__all__ = ["Frequent", "FrequentWriter"]
+
+_REALS = (Type.FLOAT, Type.DOUBLE)
+
+
+@typed_window("frequent", "lossyFrequent")
+@dataclass(frozen=True, slots=True)
+class Frequent(Sliding):
+    """A window that holds the latest event of each key that comes often: of `length` keys, or of all that are counted.
+
+    Parameters
+    ----------
+    counts : bool
+        Whether all keys are counted that come often enough.
+    share : float
+        There: what part of all events those of a key must be, for them to pass.
+    width : int
+        There: after so many events those keys leave that came too seldom; 0: none ever does.
+    """
+
+    counts: bool = False
+    share: float = 0.0
+    width: int = 0
+
+    @classmethod
+    def of(cls, given: WindowCall) -> Frequent:
+        """Return what an app says."""
+        window, selected = given.call, given.selected
+        constants = [one.value for one in window.args if isinstance(one, ast.Literal)]
+        named = [one for one in window.args if isinstance(one, ast.Variable)]
+        keys = named or (list(map(ast.Variable, given.schema.names)) if selected is None else selected)
+        types = {type_of(one, given.scope, catalog(False)) for one in keys}
+        if not keys or Type.OBJECT in types:
+            raise NotTyped(f"the window {window.id} of what is no text", window.span)
+        unique = unique_by(given, keys, joined=len(keys) > 1 or bool(types.intersection(_REALS)))
+        if window.id == "frequent":
+            return cls(length=int(str(constants[0])), unique=unique)
+        support, error = (float(str(one)) for one in constants)
+        return cls(counts=True, share=support - error, width=ceil(1 / error) if error else 0, unique=unique)
+
+    @property
+    def writer(self) -> type[FrequentWriter]:
+        """What writes it."""
+        return FrequentWriter
+
+    @property
+    def states(self) -> FrequentStates:
+        """What knows its state."""
+        return FrequentStates(self)
+
+    @property
+    def leaves_early(self) -> bool:
+        """Whether an event may leave before it has entered the totals."""
+        return self.counts
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether an event that comes lets one leave at most, and time lets none."""
+        return False
+
+    @property
+    def regroups(self) -> bool:
+        """Whether the groups of events that leave are looked for then."""
+        return True
+
+    @property
+    def rooms(self) -> tuple[str, ...]:
+        """The room of keys."""
+        return ("groups {}_u",)
+
+    @property
+    def lists_keys(self) -> bool:
+        """Whether its list is that of all keys."""
+        return True
 
 
 class FrequentWriter(ListWriter):
@@ -128,3 +213,24 @@ class FrequentWriter(ListWriter):
         groups, timestamp = self._groups, f"{self._prefix}_ts[d]"
         leaves = groups.leaves(self.kept, timestamp, groups.number, leaving, counted=False)
         return [*groups.passes(self.kept, [*groups.finds(self.kept), *leaves]), *self._frees()]
+
+
+class FrequentStates(UniqueStates):
+    """The state of a window of keys that come often: how often they have come, and the latest event of each."""
+
+    window: Frequent
+
+    def read(self, state: Any) -> UniqueState:
+        """Return what an operator's state says."""
+        *total, counts, latest = state
+        found = UniqueState(dict(latest.history()), capacity=counts.capacity or 16, total=total[0] if total else 0)
+        found.counts = [counts.find(key) if self.window.counts else (counts.find(key), 0) for key in found.by_key]
+        return found
+
+    def written(self, read: Read, held: UniqueState) -> Any:
+        """Return an operator's state that says so."""
+        counts = held.counts if self.window.counts else [many for many, _ in held.counts]
+        maps = HashMap(zip(held.by_key, counts, strict=True)), HashMap(held.by_key.items())
+        for one in maps:
+            one.capacity = max(held.capacity, one.capacity)
+        return [held.total, *maps] if self.window.counts else [*maps]

@@ -1,20 +1,89 @@
-"""Windows of a program on a time attribute of the events: events that come let others leave, or a timeout does."""
+"""The windows on a time attribute, ``externalTime`` and ``externalTimeBatch``.
+
+Events that come let others leave, or a timeout does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from spdist.language.types import Type
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
-from spdist.program.parts import Event, indent
+from spdist.program.parts import Event, QueryText, indent
+from spdist.program.running.running import Running
+from spdist.program.shape import Read
+from spdist.program.states.window import Lists, ListStates, Rest
 from spdist.program.timer_text import NEVER, TimerWriter
 from spdist.program.windows.batch_text import BatchWriter
+from spdist.program.windows.kinds import EARLIEST, Batched, Sliding, WindowCall
+from spdist.program.windows.registry import typed_window
 from spdist.program.windows.text import WindowWriter
 
-__all__ = ["ExternalBatchWriter", "ExternalWriter"]
+__all__ = ["ExternalBatchWriter", "ExternalTime", "ExternalTimeBatch", "ExternalWriter"]
 
-_LEAST = -(2**63)
+_TIMES = ("begin", "ending", "reached", "awaited", "flushed")
+
+
+@typed_window("externalTime")
+@dataclass(frozen=True, slots=True)
+class ExternalTime(Sliding):
+    """A window that events leave when others come that are `span` ms later, by the attribute `time`."""
+
+    @classmethod
+    def of(cls, given: WindowCall) -> ExternalTime | None:
+        """Return what an app says."""
+        match given.constants:
+            case (None, int(span)) if span > 0:
+                return cls(span=span, time=given.place(0))
+        return None
+
+    @property
+    def writer(self) -> type[ExternalWriter]:
+        """What writes it."""
+        return ExternalWriter
+
+    @property
+    def states(self) -> ExternalStates:
+        """What knows its state."""
+        return ExternalStates(self)
+
+
+@typed_window("externalTimeBatch")
+@dataclass(frozen=True, slots=True)
+class ExternalTimeBatch(Batched):
+    """A window that releases the batches of `span` ms, by the attribute `time`."""
+
+    @classmethod
+    def of(cls, given: WindowCall) -> ExternalTimeBatch | None:
+        """Return what an app says: of the start, the timeout, and whether times are replaced, too."""
+        match given.constants:
+            case (None, int(span), *more):
+                start, timeout, replaces = (*more, None, None, None)[:3]
+                started = given.place(2)
+                if more and start is None and started is None:
+                    return None
+                return cls(
+                    span=span,
+                    time=given.place(0),
+                    start=start if isinstance(start, int) else None,
+                    started=started,
+                    timeout=max(timeout, 0) if isinstance(timeout, int) else 0,
+                    replaces=replaces is True,
+                )
+        return None
+
+    @property
+    def writer(self) -> type[ExternalBatchWriter]:
+        """What writes it."""
+        return ExternalBatchWriter
+
+    @property
+    def states(self) -> ExternalBatchStates:
+        """What knows its state."""
+        return ExternalBatchStates(self)
 
 
 class ExternalWriter(WindowWriter):
@@ -37,7 +106,7 @@ class ExternalWriter(WindowWriter):
         time = self.kept_at(self._window.time, head).text
         # No time is so early that one before it would be a late one.
         return self._leaves(
-            f"while {head} >= 0 and external >= {_LEAST + span} and {time} <= external - {span}:", leaving
+            f"while {head} >= 0 and external >= {EARLIEST + span} and {time} <= external - {span}:", leaving
         )
 
 
@@ -170,3 +239,55 @@ class ExternalBatchWriter(BatchWriter):
                 *indent(indent([*self._ends(1), *self._awaits()])),
             ]
         )
+
+
+class ExternalStates(ListStates):
+    """The state of a window ``externalTime``: the events held."""
+
+    def lists(self, state: Any) -> Lists:
+        """Return what is held."""
+        return {"head": state}
+
+    def state(self, read: Read, lists: Lists, rest: Rest) -> Any:
+        """Return the operator's state."""
+        return deque(lists["head"])
+
+
+class ExternalBatchStates(ListStates):
+    """The state of a window ``externalTimeBatch``.
+
+    Its times are: from when periods are counted, the end of the open one, the newest time, when the timeout is over,
+    and whether it has released the open one.
+    """
+
+    window: ExternalTimeBatch
+    names = _TIMES
+
+    def lists(self, state: Any) -> Lists:
+        """Return the open batch, and the one released last."""
+        return {"head": state[0], "left": state[1]}
+
+    def noted(self, state: Any) -> Mapping[str, int | None]:
+        """Return the times, where a period is open."""
+        return {} if state[3][1] is None else dict(zip(_TIMES, state[3], strict=False))
+
+    def state(self, read: Read, lists: Lists, rest: Rest) -> Any:
+        """Return the operator's state."""
+        batch, before = list(lists.get("head", ())), list(lists.get("left", ()))
+        times: list[Any] = [self.window.start or 0, None, 0, 0, False]
+        if rest.noted.get("ending", EARLIEST) != EARLIEST:
+            begin, ending, reached, awaited, flushed = (rest.noted.get(name, 0) for name in _TIMES)
+            times = [begin, ending, reached, awaited, flushed != 0]
+        return [batch, before, batch[0][1] if batch else None, times, rest.due]
+
+    def rests(self, running: Running, query: QueryText, count: int) -> list[Rest]:
+        """Return what the windows know besides their lists; those that sleep ask for their wake-up again."""
+        rests, timeout = super().rests(running, query, count), self.window.timeout
+        if not timeout:
+            return rests
+        asleep, until = running.arrays[f"{query.name}_asleep"][:count].tolist(), int(running.arrays["timers_until"][0])
+        for rest, sleeps in zip(rests, asleep, strict=True):
+            if sleeps and rest.noted["ending"] != EARLIEST:
+                rest.noted["awaited"] += max(0, (until - rest.noted["awaited"]) // timeout + 1) * timeout
+                rest.due.append(rest.noted["awaited"])
+        return rests

@@ -1,17 +1,53 @@
-"""Windows of a program that hold events back: they enter the totals when their time is over, and never leave."""
+"""The window ``delay`` holds events back: they enter the totals when their time is over, and never leave."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from spdist.program.expressions import NUMBER
 from spdist.program.parts import Event, indent
 from spdist.program.timer_text import NEVER, TimerWriter
 from spdist.program.windows.batch_text import BatchWriter
+from spdist.program.windows.kinds import Sliding, WindowCall
+from spdist.program.windows.registry import typed_window
+from spdist.program.windows.sliding import SlidingStates
 
-__all__ = ["DelayWriter"]
+__all__ = ["DelayWriter", "Delayed"]
+
+
+@typed_window("delay")
+@dataclass(frozen=True, slots=True)
+class Delayed(Sliding):
+    """A window that events come out of after `span` ms."""
+
+    @classmethod
+    def of(cls, given: WindowCall) -> Delayed | None:
+        """Return what an app says."""
+        match given.constants:
+            case (int(span),) if span > 0:
+                return cls(span=span)
+        return None
+
+    @property
+    def delays(self) -> bool:
+        """Whether events come out of it later than they come."""
+        return True
+
+    @property
+    def writer(self) -> type[DelayWriter]:
+        """What writes it."""
+        return DelayWriter
+
+    @property
+    def states(self) -> SlidingStates:
+        """What knows its state."""
+        return SlidingStates(self)
 
 
 class DelayWriter(BatchWriter):
     """Writes what a window does that holds events back; see `BatchWriter`."""
+
+    goes_on = True
 
     def _declare(self) -> None:
         super()._declare()
@@ -23,7 +59,7 @@ class DelayWriter(BatchWriter):
         latest = f"{self._latest}[{self._key}]"
         asks = self._timer.asks(f"{event.timestamp} + {self._span}")
         return [
-            *self._goes_on(),
+            *self._lets_go(),
             *self._holds(event, "head"),
             f"if {event.timestamp} > {latest}:",
             f"    {latest} = {event.timestamp}",
@@ -32,7 +68,7 @@ class DelayWriter(BatchWriter):
 
     def wakes(self) -> list[str]:
         """Return what is done when the timer of a key is due."""
-        body = self._results.hands_over(self._chunk(self._goes_on()))
+        body = self._results.hands_over(self._chunk(self._lets_go()))
         if self._query.keyed is not None:
             body += [f"if {self._prefix}_head[{self._key}] < 0:", f"    {self._latest}[{self._key}] = {NEVER}"]
         return self._timer.wakes(body)
@@ -42,7 +78,7 @@ class DelayWriter(BatchWriter):
         assert self._query.read.window is not None
         return self._query.read.window.span
 
-    def _goes_on(self) -> list[str]:
+    def _lets_go(self) -> list[str]:
         """Return what lets the events go on whose time is over."""
         prefix, key, groups = self._prefix, self._key, self._groups
         event = Event(self._kept, "now", groups.number)

@@ -1,17 +1,86 @@
-"""Windows of a program that hold the sessions of keys: a list of nodes for each key that came, in one pool."""
+"""The window ``session`` holds the sessions of keys: a list of nodes for each key that came, in one pool."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from spdist.program.expressions import FLAG, NUMBER, Value
+import numpy
+
+from spdist.java.objects import bucket_of, concurrent_capacity
+from spdist.language.types import Type
+from spdist.operators.base import Arrival
+from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
 from spdist.program.key_text import finds
-from spdist.program.parts import indent
+from spdist.program.parts import QueryText, indent
 from spdist.program.queries.result_text import ResultWriter
-from spdist.program.shape import Sessions
+from spdist.program.running.running import Running
+from spdist.program.shape import Read
+from spdist.program.states.key_words import key_numbers
+from spdist.program.states.nodes import stored_list
+from spdist.program.states.window import Lists, ListStates
+from spdist.program.windows.kinds import Sliding, WindowCall, constant_of
+from spdist.program.windows.registry import typed_window
 from spdist.program.windows.text import WindowWriter
 
-__all__ = ["SessionWriter"]
+__all__ = ["SessionWriter", "Sessions"]
+
+#: So many buckets show all of a hash.
+_ALL = 1 << 32
+
+
+@typed_window("session")
+@dataclass(frozen=True, slots=True)
+class Sessions(Sliding):
+    """A window that events leave together, once there was none of their key for `span` ms.
+
+    Parameters
+    ----------
+    key : int, optional
+        The place of the key; None where all events have one.
+    """
+
+    key: int | None = None
+
+    @classmethod
+    def of(cls, given: WindowCall) -> Sessions:
+        """Return what an app says."""
+        gap, *more = given.call.args
+        span = constant_of(gap)
+        if not isinstance(span, int) or span < 1 or (more[1:] and constant_of(more[1]) != 0):
+            raise NotTyped("the window session with a latency", given.call.span)
+        return cls(span=span, key=given.place(1))
+
+    @property
+    def writer(self) -> type[SessionWriter]:
+        """What writes it."""
+        return SessionWriter
+
+    @property
+    def states(self) -> SessionStates:
+        """What knows its state."""
+        return SessionStates(self)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether what it holds is a list in the order of the operators."""
+        return False
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all events leave that come: one that is too late does not."""
+        return False
+
+    @property
+    def is_woken(self) -> bool:
+        """Whether events may leave by time behind others that stay."""
+        return True
+
+    @property
+    def rooms(self) -> tuple[str, ...]:
+        """The rooms of sessions, and of their ends."""
+        return ("groups {}_s", "ends {}")
 
 
 class SessionWriter(WindowWriter):
@@ -180,3 +249,99 @@ class SessionWriter(WindowWriter):
             *results.hands_over([*groups.before(), *chunk, *groups.forgets()]),
         ]
         return self._timer.wakes(body)
+
+
+class SessionStates(ListStates):
+    """The state of a window ``session``: the sessions of each key of a partition by their own key, and the wake-ups."""
+
+    window: Sessions
+
+    def fresh(self, read: Read) -> Any:
+        """Return the state of a window that has seen nothing."""
+        return [{}, []]
+
+    def held(
+        self, running: Running, query: QueryText, states: Sequence[tuple[int, Any]]
+    ) -> list[tuple[int, int, Lists]]:
+        """Return the events of each session, behind the number that it gets, and that of its key of the partition."""
+        owners = [number for number, (sessions, _) in states for _ in sessions]
+        numbers = owners
+        if self.window.key is not None and owners:
+            table = f"{query.name}_s"
+            running.reserve(f"groups {table}", len(owners))
+            keys, nulls = running.values.taken([key for _, (sessions, _) in states for key in sessions], Type.STRING)
+            words = [keys, nulls.astype(numpy.int64)]
+            if query.keyed is not None:
+                words.insert(0, numpy.array(owners, numpy.int64))
+            numbers = key_numbers(running, f"{table}_k", numpy.stack(words, axis=1)).tolist()
+        held = [current[0] for _, (sessions, _) in states for current, _ in sessions.values()]
+        return [(number, owner, {"head": own}) for number, owner, own in zip(numbers, owners, held, strict=True)]
+
+    def load_more(
+        self,
+        running: Running,
+        query: QueryText,
+        states: Sequence[tuple[int, Any]],
+        held: Sequence[tuple[int, int, Lists]],
+    ) -> None:
+        """Note the times of sessions, whose events are there already."""
+        prefix, kernels = query.name, running.compiled.kernels
+        running.reserve(f"ends {prefix}", len(held))
+        arrays = running.arrays
+        sessions = [session for _, (own, _) in states for session in own.items()]
+        for owner, (own, _) in states:
+            arrays[f"{prefix}_keys"][owner], arrays[f"{prefix}_capacity"][owner] = (
+                len(own),
+                concurrent_capacity(len(own)),
+            )
+        for (number, owner, _), (key, (current, _)) in zip(held, sessions, strict=True):
+            events, start, end, _, late = current
+            arrays[f"{prefix}_start"][number], arrays[f"{prefix}_end"][number] = start, end
+            arrays[f"{prefix}_hash"][number] = bucket_of(key, _ALL)
+            if query.keyed is not None:
+                arrays[f"{prefix}_owner"][number] = owner
+            if late > 0:
+                arrays[f"{prefix}_last"][number] = arrays[f"{prefix}_head"][number] + late - 1
+            if events:
+                null = int(key is None and self.window.key is not None)
+                kernels.timer_set(arrays[f"{prefix}_ends"], end, null, number)
+
+    def stored(self, running: Running, query: QueryText, count: int) -> list[Any]:
+        """Return the states of so many keys of a partition, by number; or one."""
+        slots = count if self.window.key is None else int(running.arrays[f"{query.name}_s_k_meta"][0])
+        held = stored_list(running, query, "head", slots)
+        sessions, rests = self._sessions(running, query, held, count), self.rests(running, query, count)
+        return [[own, rest.due] for own, rest in zip(sessions, rests, strict=True)]
+
+    def _sessions(
+        self, running: Running, query: QueryText, held: Sequence[list[Arrival]], count: int
+    ) -> list[dict[Any, Any]]:
+        """Return the sessions of so many keys of a partition, by key, given the events of each number."""
+        prefix, arrays = query.name, running.arrays
+        numbers, owners, keys = self._keys(running, query, count)
+        found: list[dict[Any, Any]] = [{} for _ in range(count)]
+        for number, owner, key in zip(numbers.tolist(), owners, keys, strict=True):
+            start, end = int(arrays[f"{prefix}_start"][number]), int(arrays[f"{prefix}_end"][number])
+            if not held[number] and not end:
+                continue  # no event has come
+            late, node = -1, int(arrays[f"{prefix}_head"][number])
+            last = int(arrays[f"{prefix}_last"][number])
+            for place in range(len(held[number]) if last >= 0 else 0):
+                if node == last:
+                    late = place + 1
+                    break
+                node = int(arrays[f"{prefix}_next"][node])
+            found[owner][key] = [[held[number], start, end, end, late], [[], 0, 0, 0, -1]]
+        return found
+
+    def _keys(self, running: Running, query: QueryText, count: int) -> tuple[Any, list[int], list[Any]]:
+        """Return the numbers of all sessions, those of their keys of the partition, and their keys."""
+        if self.window.key is None:
+            return numpy.arange(count), list(range(count)), [None] * count
+        table = f"{query.name}_s_k"
+        slots = running.arrays[f"{table}_slots"]
+        numbers = numpy.sort(slots[slots >= 0])
+        words = running.arrays[f"{table}_keys"].reshape(-1, running.program.arrays.tables[table].width)[numbers]
+        texts = running.texts.texts(words[:, -2]).to_pylist()
+        keys = [None if null else text for text, null in zip(texts, words[:, -1].tolist(), strict=True)]
+        return numbers, [0] * len(keys) if query.keyed is None else words[:, 0].tolist(), keys

@@ -1,18 +1,82 @@
-"""Windows of a program that hold the events that come first in an order.
+"""The window ``sort`` holds the events that come first in an order.
 
 The list of a key is as its events came until the first one is pushed out, then in that order, as joins find it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import numpy
+
+from spdist.language import ast
 from spdist.language.types import Type
-from spdist.program.expressions import FLAG, NUMBER, Value
-from spdist.program.parts import indent
+from spdist.operators.windows.sort import PLACES
+from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
+from spdist.program.parts import QueryText, indent
+from spdist.program.running.running import Running
+from spdist.program.shape import Read
+from spdist.program.states.window import Lists, ListStates, Rest
+from spdist.program.windows.kinds import Sliding, WindowCall, constant_of, size_of
+from spdist.program.windows.registry import typed_window
+from spdist.program.windows.sliding import Latest
 from spdist.program.windows.text import WindowWriter
 
-__all__ = ["SortedWriter"]
+__all__ = ["Sorted", "SortedWriter"]
+
+
+@typed_window("sort")
+@dataclass(frozen=True, slots=True)
+class Sorted(Sliding):
+    """A window that holds the `length` events that come first.
+
+    Parameters
+    ----------
+    orders : tuple of (int, bool)
+        By which attributes, and whether each is descending.
+    """
+
+    orders: tuple[tuple[int, bool], ...] = ()
+
+    @classmethod
+    def of(cls, given: WindowCall) -> Sliding:
+        """Return what an app says; where it holds nothing there is no order."""
+        length, *by = given.call.args
+        orders: list[tuple[int, bool]] = []
+        for one in by:
+            if isinstance(one, ast.Variable):
+                place = given.schema.index(one.name)
+                assert place is not None
+                if given.schema.types[place] is Type.OBJECT:
+                    raise NotTyped("an order of objects", given.call.span)
+                orders.append((place, False))
+            elif isinstance(one, ast.Literal):
+                orders[-1] = orders[-1][0], str(one.value).lower() == "desc"
+        size = constant_of(length)
+        assert isinstance(size, int)
+        return cls(length=size, orders=tuple(orders)) if size > 0 and orders else Latest(length=size_of(size))
+
+    @property
+    def known(self) -> set[int]:
+        """The attributes that must not be null."""
+        return {place for place, _ in self.orders}
+
+    @property
+    def is_queue(self) -> bool:
+        """Whether events leave the list in the order in which they came."""
+        return False
+
+    @property
+    def writer(self) -> type[SortedWriter]:
+        """What writes it."""
+        return SortedWriter
+
+    @property
+    def states(self) -> SortedStates:
+        """What knows its state."""
+        return SortedStates(self)
 
 
 class SortedWriter(WindowWriter):
@@ -25,6 +89,11 @@ class SortedWriter(WindowWriter):
     ``q_ordered`` is whether the list is in order.
     """
 
+    @property
+    def _orders(self) -> tuple[tuple[int, bool], ...]:
+        assert isinstance(self._window, Sorted)
+        return self._window.orders
+
     def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
         """Return what lets the new event enter; what it pushes out leaves after it."""
         prefix, key = self._prefix, self._key
@@ -33,7 +102,7 @@ class SortedWriter(WindowWriter):
         fresh, rest = self._whole.name(), self._whole.name()
         links = f"{prefix}_head, {prefix}_head_end, {prefix}_before, {prefix}_next"
         places = []
-        for number, (attribute, descending) in enumerate(self._window.orders):
+        for number, (attribute, descending) in enumerate(self._orders):
             value = read(attribute)
             if value.type is Type.STRING:
                 continue
@@ -87,7 +156,7 @@ class SortedWriter(WindowWriter):
     def _is_before(self, node: str) -> str:
         """Return the condition under which the new event comes before another one: of equal ones it is the last."""
         test = ""
-        for number, (attribute, descending) in reversed(list(enumerate(self._window.orders))):
+        for number, (attribute, descending) in reversed(list(enumerate(self._orders))):
             is_text = self._query.read.types[attribute] is Type.STRING
             mine, other = (
                 self.kept_at(attribute, one).text if is_text else f"{self._prefix}_p{number}[{one}]"
@@ -118,3 +187,45 @@ class SortedWriter(WindowWriter):
             f"    {prefix}_head_size[{key}] -= 1",
             *indent(self._left(leaving)),
         ]
+
+
+class SortedStates(ListStates):
+    """The state of a window ``sort``: the events held."""
+
+    window: Sorted
+
+    def lists(self, state: Any) -> Lists:
+        """Return what is held."""
+        if any(event[1][place] is None for event in state for place, _ in self.window.orders):
+            raise ValueError("a null has no place in an order")
+        return {"head": state}
+
+    def state(self, read: Read, lists: Lists, rest: Rest) -> Any:
+        """Return the operator's state."""
+        return list(lists["head"])
+
+    def load_more(
+        self,
+        running: Running,
+        query: QueryText,
+        states: Sequence[tuple[int, Any]],
+        held: Sequence[tuple[int, int, Lists]],
+    ) -> None:
+        """Note the places of the first nodes in their order, and which full lists are in it."""
+        orders = [(PLACES[query.read.types[place]][descending], place) for place, descending in self.window.orders]
+        for number, _, lists in held:
+            own = lists["head"]
+            places = [[of(row[place]) for of, place in orders] for _, row in own]
+            in_order = len(own) == self.window.length and places == sorted(places)
+            running.arrays[f"{query.name}_ordered"][number] = in_order
+        events = [event for *_, lists in held for event in lists["head"]]
+        prefix, arrays, count = query.name, running.arrays, len(events)
+        arrays[f"{prefix}_before"][:count] = numpy.arange(-1, count - 1)
+        heads = arrays[f"{prefix}_head"]
+        arrays[f"{prefix}_before"][heads[heads >= 0]] = -1
+        for number, (place, descending) in enumerate(self.window.orders):
+            if query.read.types[place] is Type.STRING:
+                continue
+            of = PLACES[query.read.types[place]][0]
+            words = numpy.array([of(row[place]) for _, row in events], numpy.int64)
+            arrays[f"{prefix}_p{number}"][:count] = ~words if descending else words

@@ -1,0 +1,132 @@
+"""The windows of batches: ``lengthBatch``, ``timeBatch``, ``batch``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spdist.program.parts import Event, QueryText
+from spdist.program.running.running import Running
+from spdist.program.shape import Read
+from spdist.program.states.window import Lists, ListStates, Rest
+from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
+from spdist.program.windows.kinds import EARLIEST, NONE, Batched, WindowCall
+from spdist.program.windows.period_text import PeriodWriter
+from spdist.program.windows.registry import typed_window
+
+__all__ = ["BatchStates", "Batches", "open_period"]
+
+
+@typed_window("lengthBatch", "timeBatch", "batch")
+@dataclass(frozen=True, slots=True)
+class Batches(Batched):
+    """A window that releases batches of a length, or of a time; or each chunk is one."""
+
+    @classmethod
+    def of(cls, given: WindowCall) -> Batches | None:
+        """Return what an app says."""
+        match given.call.id, given.constants:
+            case "batch", () | (0,):
+                return cls(passes=True, chunked=True)
+            case "batch", (int(length),) if length > 0:
+                return cls(length=length, passes=True, chunked=True)
+            case "lengthBatch", (int(length), *passes) if passes in ([], [False]) or (length >= 0 and passes == [True]):
+                return cls(length=max(length, NONE), passes=length > 0 and passes == [True])
+            case "timeBatch", (int(span), *options) if span > 0 and None not in options:
+                starts = [one for one in options if isinstance(one, int) and not isinstance(one, bool)]
+                return cls(span=span, start=starts[0] if starts else None, passes=options[-1:] == [True])
+        return None
+
+    @property
+    def writer(self) -> type[BatchWriter]:
+        """What writes it."""
+        if self.chunked:
+            return ChunkWriter
+        if self.span:
+            return PeriodWriter
+        return BatchWriter if self.length > 0 else EachWriter
+
+    @property
+    def states(self) -> BatchStates:
+        """What knows its state."""
+        return BatchStates(self)
+
+
+class EachWriter(BatchWriter):
+    """Writes what a window does that has each event for a batch, which leaves when it has come; see `BatchWriter`."""
+
+    def takes(self, event: Event) -> list[str]:
+        """Return what is done with an event; where no batch is ever full, nothing."""
+        if self._window.length:
+            return []
+        comes = [*self._holds(event, "head"), *self._releases(), *self._leaves()]
+        return self._results.hands_over(self._chunk([*comes, *self._groups.passes(event.read, self._renews())]))
+
+
+class BatchStates(ListStates):
+    """The state of a window of batches; the end of the open period is one for all keys, and stands in `Rest.more`."""
+
+    window: Batches
+    names = ("looked", "count", "came", "reset_at")
+
+    def lists(self, state: Any) -> Lists:
+        """Return the open batch, and the one released last."""
+        return {"left": state[0]} if self.window.chunked else {"head": state[0], "left": state[1]}
+
+    def noted(self, state: Any) -> Mapping[str, int | None]:
+        """Return how many events were looked at, and what is known of those that pass immediately."""
+        window = self.window
+        looked = {"looked": state[3 if window.span else -1]}
+        if window.counts:
+            return {**looked, "count": state[3]}
+        copied = state[1 if window.chunked else 2]
+        if not window.passes or copied is None:
+            return looked
+        return {**looked, "came": 1, "reset_at": copied[0]}
+
+    def load_more(
+        self,
+        running: Running,
+        query: QueryText,
+        states: Sequence[tuple[int, Any]],
+        held: Sequence[tuple[int, int, Lists]],
+    ) -> None:
+        """Take over the end of the open period."""
+        for _, state in states if query.read.timed else ():
+            if state[4] is not None:
+                running.arrays[f"{query.name}_ending"][0] = state[4]
+
+    def state(self, read: Read, lists: Lists, rest: Rest) -> Any:
+        """Return the operator's state."""
+        window, came = self.window, rest.noted.get("count", 0) or rest.noted.get("came", 0)
+        batch, before = list(lists.get("head", ())), list(lists.get("left", ()))
+        looked, reset_at = rest.noted.get("looked", 0), rest.noted.get("reset_at", EARLIEST)
+        # The event that a RESET copies: nobody looks at more than whether there is one, and when it came.
+        nothing = (None,) * len(read.schema)
+        if window.chunked:
+            return [before, (reset_at, nothing) if came else None, looked]
+        if window.span:
+            copied = batch[0] if batch else (reset_at, nothing) if came else None
+            return [batch, before, copied, looked, rest.more, rest.due]
+        return [batch, before, batch[0][1] if batch else nothing if came else None, came, looked]
+
+    def rests(self, running: Running, query: QueryText, count: int) -> list[Rest]:
+        """Return what the windows know besides their lists; the wake-up of one that sleeps is asked for again."""
+        rests = super().rests(running, query, count)
+        if query.read.timed:
+            ending, asleep = open_period(running, query, self.window.span, 0)
+            if asleep:
+                rests[asleep - 1].due = [ending]
+            for rest in rests:
+                rest.more = None if ending == EARLIEST else ending
+        return rests
+
+
+def open_period(running: Running, query: QueryText, span: int, number: int) -> tuple[int, int]:
+    """Return the end of an open period, by its number, and the number of the key whose timer sleeps, plus one."""
+    arrays, prefix = running.arrays, query.name
+    ending, asleep = int(arrays[f"{prefix}_ending"][number]), int(arrays[f"{prefix}_asleep"][number])
+    if asleep:
+        ending += max(0, (int(arrays["timers_until"][0]) - ending) // span + 1) * span
+    return ending, asleep

@@ -1,0 +1,264 @@
+"""The windows with one event of each key, the ``unique:`` ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from spdist.extension import catalog
+from spdist.java.objects import HashMap
+from spdist.language import ast
+from spdist.language.checking.expressions import type_of
+from spdist.language.types import Type
+from spdist.program.parts import QueryText
+from spdist.program.running.running import Running
+from spdist.program.shape import Read
+from spdist.program.states.dues import load_dues, stored_dues
+from spdist.program.states.nodes import events_of_nodes, fill_nodes
+from spdist.program.states.unique import UniqueState, load_unique, stored_unique
+from spdist.program.states.window import WindowStates
+from spdist.program.windows.batch_text import BatchWriter
+from spdist.program.windows.batches import open_period
+from spdist.program.windows.kinds import EARLIEST, JOINED, Batched, Sliding, Unique, WindowCall, size_of
+from spdist.program.windows.registry import typed_window
+from spdist.program.windows.unique_text import (
+    UniqueBatchWriter,
+    UniqueExternalWriter,
+    UniqueLengthWriter,
+    UniquePeriodWriter,
+    UniqueTimeWriter,
+    UniqueWriter,
+)
+
+__all__ = ["UniqueBatches", "UniqueSliding", "UniqueStates", "unique_by"]
+
+_REALS = (Type.FLOAT, Type.DOUBLE)
+
+
+def unique_by(given: WindowCall, keys: Sequence[ast.Expression], joined: bool) -> Unique:
+    """Return what makes events the only ones; where keys are `joined`, one text is made of them."""
+    key = ast.FunctionCall(JOINED, tuple(keys), span=given.call.span) if joined else keys[0]
+    type = Type.STRING if joined else type_of(key, given.scope, catalog(False))
+    named = {node.name for node in key.walk() if isinstance(node, ast.Variable)}
+    places = tuple(sorted(place for name in named if (place := given.schema.index(name)) is not None))
+    return Unique(key, type, places)
+
+
+@typed_window("unique:ever", "unique:first", "unique:length", "unique:time")
+@dataclass(frozen=True, slots=True)
+class UniqueSliding(Sliding):
+    """A window that events leave one by one, and as soon as another one of their key comes."""
+
+    @classmethod
+    def of(cls, given: WindowCall) -> UniqueSliding | None:
+        """Return what an app says."""
+        key, *more = given.call.args
+        first = given.call.name == "first"
+        found: UniqueSliding | None = None
+        match given.call.name, given.constants[1:]:
+            case "ever" | "first", _:
+                found = cls()
+            case "length", (int(length),):
+                found = cls(length=size_of(length))
+            case "time", (int(span),) if span > 0:
+                found = cls(span=span)
+        if found is None:
+            return None
+        several = not (found.length or found.span) and bool(more)
+        own = unique_by(given, given.call.args if several else (key,), joined=several)
+        return replace(found, unique=replace(own, first=first))
+
+    @property
+    def leaves_early(self) -> bool:
+        """Whether an event may leave before it comes."""
+        return bool(self.length or self.span)
+
+    @property
+    def is_woken(self) -> bool:
+        """Whether events may leave by time behind others that stay."""
+        return bool(self.span)
+
+    @property
+    def rooms(self) -> tuple[str, ...]:
+        """The room of keys."""
+        return ("groups {}_u",)
+
+    @property
+    def writer(self) -> type[UniqueWriter]:
+        """What writes it."""
+        return UniqueTimeWriter if self.span else UniqueLengthWriter if self.length else UniqueWriter
+
+    @property
+    def states(self) -> UniqueStates:
+        """What knows its state."""
+        return UniqueSlidingStates(self)
+
+
+@typed_window(
+    "unique:lengthBatch",
+    "unique:firstLengthBatch",
+    "unique:timeBatch",
+    "unique:firstTimeBatch",
+    "unique:timeLengthBatch",
+    "unique:externalTimeBatch",
+)
+@dataclass(frozen=True, slots=True)
+class UniqueBatches(Batched):
+    """A window that releases batches with one event of each key."""
+
+    @classmethod
+    def of(cls, given: WindowCall) -> UniqueBatches | None:
+        """Return what an app says."""
+        found: UniqueBatches | None = None
+        match given.call.name, given.constants[1:]:
+            case "lengthBatch" | "firstLengthBatch", (int(length),) if length > 0:
+                found = cls(length=length)
+            case "timeBatch" | "firstTimeBatch", (int(span), *start) if span > 0 and start != [None]:
+                found = cls(span=span, start=_start(start))
+            case "timeLengthBatch", (int(span), *start, int(length)) if span > 0 and length > 0 and start != [None]:
+                found = cls(length=length, span=span, start=_start(start))
+            case "externalTimeBatch", (None, int(span), *start) if span > 0 and start != [None] and len(start) < 2:
+                found = cls(span=span, start=_start(start), time=given.place(1))
+        if found is None:
+            return None
+        key, first = given.call.args[0], given.call.name.startswith("first")
+        # A real is looked for in a table by its text.
+        real = first and type_of(key, given.scope, catalog(False)) in _REALS
+        own = unique_by(given, (key,), joined=real)
+        return replace(found, unique=replace(own, first=first, as_text=first or found.time is not None))
+
+    @property
+    def lists_keys(self) -> bool:
+        """Whether its list is that of all keys."""
+        return True
+
+    @property
+    def rooms(self) -> tuple[str, ...]:
+        """The room of keys."""
+        return ("groups {}_u",)
+
+    @property
+    def writer(self) -> type[BatchWriter]:
+        """What writes it."""
+        timed = UniqueExternalWriter if self.time is not None else UniquePeriodWriter
+        return timed if self.span else UniqueBatchWriter
+
+    @property
+    def states(self) -> UniqueStates:
+        """What knows its state."""
+        return UniqueBatchStates(self)
+
+
+def _start(given: list[object]) -> int | None:
+    """Return from when periods are counted, ms; None where nothing is said of that."""
+    return given[0] if given and isinstance(given[0], int) else None
+
+
+class UniqueStates(WindowStates):
+    """The state of a window with one event of each key."""
+
+    def read(self, state: Any) -> UniqueState:
+        """Return what an operator's state says."""
+        raise NotImplementedError
+
+    def written(self, read: Read, held: UniqueState) -> Any:
+        """Return an operator's state that says so."""
+        raise NotImplementedError
+
+    def load(self, running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
+        """Take over the states of the keys of a partition, by number; or one, of number 0."""
+        own = [(number, self.read(state)) for number, state in states]
+        load_unique(running, query, self.window, own, partial(fill_nodes, running, query))
+        for number, state in own if query.read.timed else ():
+            load_dues(running, query, number, state.due, query.operator)
+        self.looks_at_times(running, query)
+
+    def stored(self, running: Running, query: QueryText, count: int) -> list[Any]:
+        """Return the states of so many keys of a partition, by number; or one."""
+        read = query.read
+        assert isinstance(read, Read)
+        found = stored_unique(running, query, self.window, count, partial(events_of_nodes, running, query))
+        for number, state in enumerate(found if read.timed else ()):
+            state.due = stored_dues(running, query, number, query.operator)
+            self.store_period(running, query, number, state)
+        return [self.written(read, state) for state in found]
+
+    def store_period(self, running: Running, query: QueryText, number: int, state: UniqueState) -> None:
+        """Note the end of the open period of a key, where it has one."""
+
+    def fresh(self, read: Read) -> Any:
+        """Return the state of a window that has seen nothing."""
+        return self.written(read, UniqueState())
+
+
+class UniqueSlidingStates(UniqueStates):
+    """The state of a window that events leave one by one."""
+
+    def read(self, state: Any) -> UniqueState:
+        """Return what an operator's state says."""
+        if self.window.length:
+            held, latest, passed, number, torn = state
+            events = [(timestamp, row) for _, timestamp, row in held]
+            return UniqueState(latest, events, [one for one, _, _ in held], passed, number, torn)
+        if self.window.span:
+            held, known, latest, due = state
+            return UniqueState(known, held, latest=latest, due=due)
+        return UniqueState(state)
+
+    def written(self, read: Read, held: UniqueState) -> Any:
+        """Return an operator's state that says so."""
+        if self.window.length:
+            events = [(number, *event) for number, event in zip(held.numbers, held.held, strict=True)]
+            return [events, held.by_key, held.passed, held.number, held.torn]
+        return [held.held, held.by_key, held.latest, held.due] if self.window.span else held.by_key
+
+
+class UniqueBatchStates(UniqueStates):
+    """The state of a window that releases batches."""
+
+    window: UniqueBatches
+
+    def read(self, state: Any) -> UniqueState:
+        """Return what an operator's state says."""
+        window = self.window
+        if window.time is not None:
+            (_, _, _, times, _), batch, sent = state
+            return UniqueState(batch, before=list(sent.values()), times=list(times[:3]))
+        full = False
+        if window.span and window.length:
+            state, full = state
+        batches, end, due = state if window.span else (state, None, [])
+        table, before, released, copied = batches
+        found = UniqueState({key: (released, row) for key, row in table.history()}, full=full, due=due)
+        found.before, found.times[1] = [(released, row) for row in before], end
+        found.capacity, found.reset_at = table.capacity or 16, copied[0] if copied else EARLIEST
+        return found
+
+    def written(self, read: Read, held: UniqueState) -> Any:
+        """Return an operator's state that says so."""
+        window = self.window
+        # The event that a RESET copies: nobody looks at more than whether there is one, and when it came.
+        nothing = (None,) * len(read.schema)
+        if window.time is not None:
+            times = [window.start or 0, *held.times[1:]] if held.times[1] is None else held.times
+            copied = nothing if held.by_key else None
+            sent = {str(place): event for place, event in enumerate(held.before)}
+            return [[[], [], copied, [*times, 0, False], []], held.by_key, sent]
+        table = HashMap((key, row) for key, (_, row) in held.by_key.items())
+        table.capacity = held.capacity
+        released = held.before[0][0] if held.before else 0
+        state: Any = [table, [row for _, row in held.before], released, (held.reset_at, nothing)]
+        if not window.span:
+            return state
+        state = [state, held.times[1], held.due]
+        return [state, held.full] if window.length else state
+
+    def store_period(self, running: Running, query: QueryText, number: int, state: UniqueState) -> None:
+        """Note the end of the open period of a key; where it sleeps, its wake-up is asked for again."""
+        ending, asleep = open_period(running, query, self.window.span, number)
+        if asleep:
+            state.due = [ending]
+        if ending != EARLIEST:
+            state.times[1] = ending
