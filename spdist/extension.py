@@ -124,7 +124,8 @@ class Extension:
     inline : bool
         Whether the implementation gives source text to be written into generated code, instead of being called.
     typed : Any
-        Its form in compiled programs: of a function its source there, of a window the class that describes it.
+        Its form in compiled programs: of a function its source there, of an aggregator what makes its statements, of a
+        window the class that describes it.
     refuses_null : bool
         Whether null fails the event there.
     """
@@ -243,7 +244,7 @@ def function(
     return _decorator("function", id, resolve, inline, typed, refuses_null)
 
 
-def aggregator(id: str, resolve: Resolver) -> Callable[[Decorated], Decorated]:
+def aggregator(id: str, resolve: Resolver, *, typed: Any = None) -> Callable[[Decorated], Decorated]:
     """Register an aggregator.
 
     Parameters
@@ -252,6 +253,10 @@ def aggregator(id: str, resolve: Resolver) -> Callable[[Decorated], Decorated]:
         ``name`` or ``ns:name``.
     resolve : Resolver
         From argument types to the result type, usually made by `signature`.
+    typed : TypedForm or callable, optional
+        How it is written in compiled programs (`spdist.program.aggregators.TypedForm`), for one argument; or what makes
+        that, or None, from the types of the arguments and whether values leave one by one. Without, queries that have
+        it are left to operators.
 
     Notes
     -----
@@ -275,7 +280,7 @@ def aggregator(id: str, resolve: Resolver) -> Callable[[Decorated], Decorated]:
     >>> run(app, {"S": [(1000, (2,)), (1001, (3,)), (1002, (5,))]})
     {'Out': [(1000, (2,)), (1001, (6,)), (1002, (15,))]}
     """
-    return _decorator("aggregator", id, resolve)
+    return _decorator("aggregator", id, resolve, False, typed or "")
 
 
 def window(id: str, resolve: WindowResolver, *, typed: type | None = None) -> Callable[[Decorated], Decorated]:

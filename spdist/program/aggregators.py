@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spdist.extension import lookup
 from spdist.language.types import Type
 from spdist.program.expressions import NUMBER, REAL
 
@@ -74,13 +75,13 @@ class TypedForm:
     unpack: Callable[[list[Any]], list[Any]] = lambda kept: kept
 
 
-def typed_form(name: str, types: tuple[Type, ...], leaving: bool, resets: bool = False) -> TypedForm | None:
+def typed_form(id: str, types: tuple[Type, ...], leaving: bool, resets: bool = False) -> TypedForm | None:
     """Return how an aggregator is written for arguments of these types; None where it is not.
 
     Parameters
     ----------
-    name : str
-        As the app writes it.
+    id : str
+        ``name`` or ``ns:name``; others say of theirs where they register it (`spdist.extension.aggregator`).
     types : tuple of Type
         Of the arguments.
     leaving : bool
@@ -88,20 +89,29 @@ def typed_form(name: str, types: tuple[Type, ...], leaving: bool, resets: bool =
     resets : bool
         Whether all totals begin anew from time to time.
     """
-    if name != "count" and Type.OBJECT in types:
+    if id != "count" and Type.OBJECT in types:
         return None
-    if name == "count":
+    known = lookup("aggregator", id)
+    if known is not None and known.typed:
+        return _own(known.typed, types, leaving) if len(types) == 1 else None
+    if id == "count":
         return _COUNT
-    if name == "distinctCount":
+    if id == "distinctCount":
         distinct = _LISTED if resets and not leaving else _DISTINCT
         if len(types) == 1 and types[0] in _REALS:
             word = _PAIR.replace("{v}", "key_bits({v})")
             return replace(distinct, add=(word, *distinct.add[1:]), remove=(word, *distinct.remove[1:]))
         return distinct if len(types) == 1 and types[0] is not Type.BOOL else None
-    if name in _LOGICAL:
-        return _LOGICAL[name] if types == (Type.BOOL,) else None
-    make = _FORMS.get(name)
+    if id in _LOGICAL:
+        return _LOGICAL[id] if types == (Type.BOOL,) else None
+    make = _FORMS.get(id)
     return None if make is None or len(types) != 1 or not types[0].numeric else make(types[0], leaving)
+
+
+def _own(typed: TypedForm | Any, types: tuple[Type, ...], leaving: bool) -> TypedForm | None:
+    """Return how an aggregator is written that says it itself."""
+    found: TypedForm | None = typed if isinstance(typed, TypedForm) else typed(types, leaving)
+    return found
 
 
 _COUNT = TypedForm(((NUMBER, "0"),), ("{0} += 1",), ("{0} -= 1",), "{0}", "", "{0} == 0", Type.LONG, skips_null=False)

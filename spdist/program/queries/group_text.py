@@ -341,7 +341,7 @@ def _form(query: QueryText, call: ast.FunctionCall, types: tuple[Type, ...], lea
     if any(isinstance(node, ast.In) for one in call.args for node in one.walk()):
         raise NotTyped("'in' of a table in an aggregator", call.span)
     resets = query.read.resets if isinstance(query.read, Joined) else isinstance(query.read.window, Batched)
-    form = None if call.namespace else typed_form(call.name, types, leaving, resets)
+    form = typed_form(call.id, types, leaving, resets)
     if form is None:
         raise NotTyped(f"the aggregator {call.id}()", call.span)
     _suits(form, call, query)

@@ -122,7 +122,7 @@ class ConditionText:
     def _declared(self, call: ast.FunctionCall, name: str) -> Aggregate:
         """Return an aggregator, and declare its arrays."""
         types = tuple(type_of(argument, self.bound.scope, catalog(False)) for argument in call.args)
-        form = None if call.namespace else typed_form(call.name, types, leaving=True)
+        form = typed_form(call.id, types, leaving=True)
         if form is None or form.pairs:
             raise NotTyped(f"the aggregator {call.id}() in the condition of a window", self.bound.span)
         prefix, room = f"{self._query.name}{name}", self._query.instances

@@ -1,0 +1,91 @@
+"""What the page of extensions shows with a typed form is compiled where another package brings it, and is right."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from spdist.extension import find
+from spdist.packages import use_packages
+from spdist.program.machine.compiler import interpreted
+from spdist.program.windows.text import WindowWriter
+from tests.connectors.foreign import install
+from tests.program.drawn_apps import STREAM
+from tests.program.test_program_laws import Watched, alike, checked_app
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
+
+PAGE = Path(__file__).parents[2] / "docs" / "architecture" / "extending.md"
+#: The blocks of the page that are files of a package each.
+FILES = [one for one in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if "typed=" in one]
+NTH = f"""{STREAM}
+    define window W {STREAM[STREAM.index("(") : -1]} shop:nth(2);
+    partition with (kind of S) begin
+        from S#window.shop:nth(3) select sym, volume, count() as c, sum(volume) as v insert all events into OutKeyed;
+    end;
+    from S#window.shop:nth(2) select sym, max(price) as p group by sym insert all events into Out;
+    from S#window.shop:nth(1) select total insert expired events into OutExpired;
+    from S join S#window.shop:nth(4) as T on S.sym == T.sym select S.volume, T.total insert into OutPairs;
+    from S insert into W;
+    from W select sym, count() as c insert all events into OutWindow;"""
+FREE = f"""{STREAM}
+    from S#window.length(3) select sym, shop:free(price) as f group by sym insert all events into Out;
+    from S#window.lengthBatch(4) select shop:free(price) as f, count() as c insert into OutBatch;
+    from S[volume > 0]#window.shop:nth(2) select shop:free(price) + 1L as f insert all events into OutNth;
+    from S select shop:free(price) as f having f > 0L insert into OutHaving;"""
+
+
+@pytest.fixture(autouse=True)
+def packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A process that has named the packages of which each brings one file."""
+    monkeypatch.setenv("SPDIST_PACKAGES", "")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for number, text in enumerate(FILES):
+        module = f"acme_typed{number}"
+        install(tmp_path, f"acme-typed{number}", {module: text}, {"spdist.extensions": {"typed": module}})
+    use_packages([f"acme-typed{number}" for number in range(len(FILES))])
+    yield
+    for module in [name for name in sys.modules if name.startswith("acme_typed")]:
+        del sys.modules[module]
+
+
+def program_of(app: str) -> Any:
+    """Return the program of an app, of which all is in the loop."""
+    own = Watched(checked_app(app), interpreted).app.programmed
+    assert own is not None
+    assert own.compile() is not None, own.reason
+    assert own.program is not None
+    assert not own.program.sites, [site.element.why.reason for site in own.program.sites]
+    return own.program
+
+
+@pytest.mark.parametrize("app", [NTH, FREE])
+def test_an_app_with_extensions_does_the_same_with_its_program(app: str) -> None:
+    program_of(app)
+    assert sum(alike(checked_app(app), Random(seed), interpreted, steps=20) for seed in range(6)) > 300
+
+
+def mutants() -> dict[str, Any]:
+    """Return changes of what the files say."""
+    typed: Any = find("window", "shop:nth").typed
+    writer, states = typed().writer, type(typed().states)
+    return {
+        "which are held": patch.object(writer, "enters", WindowWriter.enters),
+        "how many have come": patch.object(states, "names", ()),
+        "what is held": patch.object(states, "state", lambda self, read, lists, rest: [0, []]),
+    }
+
+
+@pytest.mark.parametrize("name", ["which are held", "how many have come", "what is held"])
+def test_the_law_finds_a_mutant(name: str) -> None:
+    program_of(NTH)
+    with mutants()[name], pytest.raises(AssertionError):
+        for seed in range(6):
+            alike(checked_app(NTH), Random(seed), interpreted, steps=20)
