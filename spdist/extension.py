@@ -124,8 +124,7 @@ class Extension:
     inline : bool
         Whether the implementation gives source text to be written into generated code, instead of being called.
     typed : Any
-        Its form in compiled programs: of a function its source there, of an aggregator what makes its statements, of a
-        window the class that describes it.
+        Its form in compiled programs: source, what makes statements, or a class that describes it.
     refuses_null : bool
         Whether null fails the event there.
     """
@@ -361,9 +360,14 @@ def lookup(kind: Kind, id: str) -> Extension | None:
     return _REGISTERED.get((kind, id))
 
 
-def stream_processor(id: str, resolve: StreamFunctionResolver) -> Callable[[Decorated], Decorated]:
-    """Register a handler with state: a subclass of `spdist.operators.core.processors.StreamProcessor`."""
-    return _decorator("stream processor", id, resolve)
+def stream_processor(
+    id: str, resolve: StreamFunctionResolver, *, typed: type | None = None
+) -> Callable[[Decorated], Decorated]:
+    """Register a handler with state: a subclass of `spdist.operators.core.processors.StreamProcessor`.
+
+    With `typed`, which describes it (`spdist.program.processors.kinds.Processor`), queries that have it are compiled.
+    """
+    return _decorator("stream processor", id, resolve, False, typed or "")
 
 
 def mapping(id: str) -> Callable[[Decorated], Decorated]:

@@ -13,7 +13,8 @@ from spdist.operators.selection.aggregates import aggregates_in
 from spdist.program.expressions import NotTyped
 from spdist.program.functions.expansion import Expansion, expansion_of
 from spdist.program.functions.forms import CLOCKS
-from spdist.program.processors.shape import Processor, is_processor, processor_of
+from spdist.program.processors.kinds import Processor
+from spdist.program.processors.shape import is_processor, processor_of
 from spdist.program.windows.kinds import Batched, Kept, Sliding
 from spdist.program.windows.shape import events_of, filters_of, shows_snapshots, window_of
 

@@ -18,7 +18,7 @@ from spdist.program.functions.changed_objects import are_not_changed
 from spdist.program.joins.shape import Joined, Side, joined
 from spdist.program.partition_key import computed_type
 from spdist.program.patterns.shape import Matched, matched
-from spdist.program.processors.shape import Processor, Reordered
+from spdist.program.processors.kinds import Processor
 from spdist.program.read_shape import LoopWindow, Read, read
 from spdist.program.stores import LoopStores, stores_named, stores_of
 from spdist.program.tables.shape import LoopTable
@@ -217,7 +217,8 @@ class Shape:
     @cached_property
     def reorders(self) -> bool:
         """Whether events are held back and put in order."""
-        return any(isinstance(query, Read) and isinstance(query.processor, Reordered) for query in self.queries)
+        reads = (query.processor for query in self.queries if isinstance(query, Read))
+        return any(processor is not None and processor.reorders for processor in reads)
 
     @cached_property
     def sources(self) -> tuple[str, ...]:

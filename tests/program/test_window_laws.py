@@ -20,12 +20,14 @@ from spdist.operators.base import Arrival
 from spdist.program.joins import text as joins_text
 from spdist.program.joins.side_text import SideRows
 from spdist.program.machine.compiler import interpreted
-from spdist.program.processors.text import DeduplicateWriter, ReorderWriter
+from spdist.program.processors import reorder
+from spdist.program.processors.deduplicate import DeduplicateStates, DeduplicateWriter
+from spdist.program.processors.reorder import ReorderWriter
 from spdist.program.queries import group_text, query_text
 from spdist.program.queries.snapshot_text import LastWriter
 from spdist.program.read_shape import LoopWindow
 from spdist.program.running import forgetting
-from spdist.program.states import partition, processor
+from spdist.program.states import partition
 from spdist.program.states import state as programs_state
 from spdist.program.timer_text import rank
 from spdist.program.windows.batch_text import BatchWriter
@@ -321,7 +323,7 @@ def processor_mutants() -> dict[str, tuple[str, Any]]:
     def wakes(self: Any, query: Any) -> list[str]:
         return list(self._timer.wakes([]))
 
-    held, rank_of = processor._held, "spdist.program.timer_text.rank"
+    held, rank_of = reorder._held, "spdist.program.timer_text.rank"
     return {
         "the slack": (REORDERED, patch.object(ReorderWriter, "_widens", lambda self, span: [])),
         "wake-ups": (REORDERED, patch.object(ReorderWriter, "wakes_with", wakes)),
@@ -329,13 +331,13 @@ def processor_mutants() -> dict[str, tuple[str, Any]]:
         "which timer is first": (REORDERED, patch(rank_of, lambda query, operator=0: 64 * query + operator % 64)),
         "a state": (
             REORDERED,
-            patch.object(processor, "_held", lambda running, front, number: reversed([*held(running, front, number)])),
+            patch.object(reorder, "_held", lambda running, front, number: reversed([*held(running, front, number)])),
         ),
         "texts": (REORDERED, patch.object(forgetting, "_values", lambda running, type: iter(()))),
         "an adaption": (ADAPTED, patch.object(ReorderWriter, "_adapts", lambda self, time, adaption: [])),
-        "what was adapted": (ADAPTED, patch.object(processor, "_load_adapting", lambda *given: None)),
+        "what was adapted": (ADAPTED, patch.object(reorder, "_load_adapting", lambda *given: None)),
         "keys by time": (DEDUPLICATED, patch.object(DeduplicateWriter, "wakes_with", wakes)),
-        "keys of a state": (DEDUPLICATED, patch.object(processor, "_load_passed", lambda *given: None)),
+        "keys of a state": (DEDUPLICATED, patch.object(DeduplicateStates, "load_passed", lambda *given: None)),
         "texts of keys": (DEDUPLICATED, patch.object(forgetting, "_unique_keys", lambda running, query: iter(()))),
     }
 

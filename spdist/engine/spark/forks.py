@@ -292,7 +292,10 @@ def _load() -> None:
     for name in _LOADED:
         importlib.import_module(name)
     from spdist.engine.local.app import run
+    from spdist.program.registry import PROCESSORS, WINDOWS
 
+    WINDOWS.load()
+    PROCESSORS.load()
     run(_APP, {"S": [(1, ("a", 1))]})
     _load_compiler()
     # What stays need not be looked through by anybody, which would copy it.

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from spdist.program.parts import Event, QueryText
+from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.window import Lists, ListStates, Rest
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
 from spdist.program.windows.kinds import EARLIEST, NONE, Batched, WindowCall
 from spdist.program.windows.period_text import PeriodWriter
-from spdist.program.windows.registry import typed_window
 
 __all__ = ["BatchStates", "Batches", "open_period"]
 
 
-@typed_window("lengthBatch", "timeBatch", "batch")
+@WINDOWS.typed("lengthBatch", "timeBatch", "batch")
 @dataclass(frozen=True, slots=True)
 class Batches(Batched):
     """A window that releases batches of a length, or of a time; or each chunk is one."""

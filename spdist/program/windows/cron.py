@@ -10,20 +10,20 @@ from spdist.java.cron import CronExpression
 from spdist.language import ast
 from spdist.program.expressions import NUMBER
 from spdist.program.parts import Event
+from spdist.program.registry import WINDOWS
 from spdist.program.running.orders import firing_of
 from spdist.program.shape import Read
 from spdist.program.states.window import Lists, ListStates, Rest
 from spdist.program.timer_text import NEVER, TimerWriter
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.kinds import Sliding, WindowCall
-from spdist.program.windows.registry import typed_window
 
 __all__ = ["Cron", "CronWriter"]
 
 _expression = lru_cache(maxsize=64)(CronExpression)
 
 
-@typed_window("cron")
+@WINDOWS.typed("cron")
 @dataclass(frozen=True, slots=True)
 class Cron(Sliding):
     """A window that holds events back until a cron expression fires; those that it has released leave one by one then.

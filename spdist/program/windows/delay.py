@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from spdist.program.expressions import NUMBER
 from spdist.program.parts import Event, indent
+from spdist.program.registry import WINDOWS
 from spdist.program.timer_text import NEVER, TimerWriter
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.kinds import Sliding, WindowCall
-from spdist.program.windows.registry import typed_window
 from spdist.program.windows.sliding import SlidingStates
 
 __all__ = ["DelayWriter", "Delayed"]
 
 
-@typed_window("delay")
+@WINDOWS.typed("delay")
 @dataclass(frozen=True, slots=True)
 class Delayed(Sliding):
     """A window that events come out of after `span` ms."""

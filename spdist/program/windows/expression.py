@@ -16,6 +16,7 @@ from spdist.language import ast
 from spdist.operators.windows.condition import parsed_condition
 from spdist.program.expressions import NUMBER, NotTyped, Value
 from spdist.program.parts import Event, QueryText, indent
+from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.totals import packed, unpack
@@ -23,13 +24,12 @@ from spdist.program.states.window import Lists, ListStates, Rest
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.condition_text import ConditionText, Seen, WindowBound
 from spdist.program.windows.kinds import Sliding, WindowCall, constant_of
-from spdist.program.windows.registry import typed_window
 from spdist.program.windows.text import WindowWriter
 
 __all__ = ["BoundBatchWriter", "BoundWriter", "Bounded"]
 
 
-@typed_window("expression", "expressionBatch")
+@WINDOWS.typed("expression", "expressionBatch")
 @dataclass(frozen=True, slots=True)
 class Bounded(Sliding):
     """A window that holds as many of the latest events as its condition allows, or batches of them."""

@@ -13,13 +13,13 @@ from typing import Any
 from spdist.language.types import Type
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
 from spdist.program.parts import Event, QueryText, indent
+from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.window import Lists, ListStates, Rest
 from spdist.program.timer_text import NEVER, TimerWriter
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.kinds import EARLIEST, Batched, Sliding, WindowCall
-from spdist.program.windows.registry import typed_window
 from spdist.program.windows.text import WindowWriter
 
 __all__ = ["ExternalBatchWriter", "ExternalTime", "ExternalTimeBatch", "ExternalWriter"]
@@ -27,7 +27,7 @@ __all__ = ["ExternalBatchWriter", "ExternalTime", "ExternalTimeBatch", "External
 _TIMES = ("begin", "ending", "reached", "awaited", "flushed")
 
 
-@typed_window("externalTime")
+@WINDOWS.typed("externalTime")
 @dataclass(frozen=True, slots=True)
 class ExternalTime(Sliding):
     """A window that events leave when others come that are `span` ms later, by the attribute `time`."""
@@ -51,7 +51,7 @@ class ExternalTime(Sliding):
         return ExternalStates(self)
 
 
-@typed_window("externalTimeBatch")
+@WINDOWS.typed("externalTimeBatch")
 @dataclass(frozen=True, slots=True)
 class ExternalTimeBatch(Batched):
     """A window that releases the batches of `span` ms, by the attribute `time`."""

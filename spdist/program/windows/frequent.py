@@ -14,10 +14,10 @@ from spdist.language.checking.expressions import type_of
 from spdist.language.types import Type
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
 from spdist.program.parts import indent
+from spdist.program.registry import WINDOWS
 from spdist.program.shape import Read
 from spdist.program.states.unique import UniqueState
 from spdist.program.windows.kinds import Sliding, WindowCall
-from spdist.program.windows.registry import typed_window
 from spdist.program.windows.unique import UniqueStates, unique_by
 from spdist.program.windows.unique_text import ListWriter
 
@@ -26,7 +26,7 @@ __all__ = ["Frequent", "FrequentWriter"]
 _REALS = (Type.FLOAT, Type.DOUBLE)
 
 
-@typed_window("frequent", "lossyFrequent")
+@WINDOWS.typed("frequent", "lossyFrequent")
 @dataclass(frozen=True, slots=True)
 class Frequent(Sliding):
     """A window that holds the latest event of each key that comes often: of `length` keys, or of all that are counted.

@@ -118,7 +118,7 @@ class TypedWindow:
     """A window with a typed form: what its app says of it, who writes it, and who knows its state.
 
     Each kind has a class of its own, below `Sliding` or `Batched`, in one file with what that names
-    (`spdist.program.windows.registry`).
+    (`spdist.program.registry`).
     """
 
     @classmethod

@@ -15,13 +15,13 @@ from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
 from spdist.program.key_text import finds
 from spdist.program.parts import QueryText, indent
 from spdist.program.queries.result_text import ResultWriter
+from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.key_words import key_numbers
 from spdist.program.states.nodes import stored_list
 from spdist.program.states.window import Lists, ListStates
 from spdist.program.windows.kinds import Sliding, WindowCall, constant_of
-from spdist.program.windows.registry import typed_window
 from spdist.program.windows.text import WindowWriter
 
 __all__ = ["SessionWriter", "Sessions"]
@@ -30,7 +30,7 @@ __all__ = ["SessionWriter", "Sessions"]
 _ALL = 1 << 32
 
 
-@typed_window("session")
+@WINDOWS.typed("session")
 @dataclass(frozen=True, slots=True)
 class Sessions(Sliding):
     """A window that events leave together, once there was none of their key for `span` ms.

@@ -10,8 +10,8 @@ from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Schema
 from spdist.program.expressions import NotTyped
+from spdist.program.registry import WINDOWS
 from spdist.program.windows.kinds import Kept, WindowCall
-from spdist.program.windows.registry import described_by
 
 __all__ = [
     "events_of",
@@ -62,7 +62,7 @@ def window_of(
     window = given.window
     if window is None:
         return None
-    described = described_by(window.id)
+    described = WINDOWS.find(window.id)
     found = None if described is None else described.of(WindowCall(window, schema, scope, selected))
     if found is None:
         raise NotTyped(f"the window {window.id}", window.span)

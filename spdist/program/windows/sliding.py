@@ -9,16 +9,16 @@ from typing import Any
 
 from spdist.operators.base import Arrival
 from spdist.program.expressions import Value
+from spdist.program.registry import WINDOWS
 from spdist.program.shape import Read
 from spdist.program.states.window import Lists, ListStates, Rest
 from spdist.program.windows.kinds import EARLIEST, Sliding, WindowCall, size_of
-from spdist.program.windows.registry import typed_window
 from spdist.program.windows.text import WindowWriter
 
 __all__ = ["Latest", "PassingWriter", "SlidingStates"]
 
 
-@typed_window("length", "time", "timeLength")
+@WINDOWS.typed("length", "time", "timeLength")
 @dataclass(frozen=True, slots=True)
 class Latest(Sliding):
     """A window that holds the latest events."""

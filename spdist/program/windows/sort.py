@@ -16,18 +16,18 @@ from spdist.language.types import Type
 from spdist.operators.windows.sort import PLACES
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
 from spdist.program.parts import QueryText, indent
+from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.window import Lists, ListStates, Rest
 from spdist.program.windows.kinds import Sliding, WindowCall, constant_of, size_of
-from spdist.program.windows.registry import typed_window
 from spdist.program.windows.sliding import Latest
 from spdist.program.windows.text import WindowWriter
 
 __all__ = ["Sorted", "SortedWriter"]
 
 
-@typed_window("sort")
+@WINDOWS.typed("sort")
 @dataclass(frozen=True, slots=True)
 class Sorted(Sliding):
     """A window that holds the `length` events that come first.

@@ -13,6 +13,7 @@ from spdist.language import ast
 from spdist.language.checking.expressions import type_of
 from spdist.language.types import Type
 from spdist.program.parts import QueryText
+from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.dues import load_dues, stored_dues
@@ -22,7 +23,6 @@ from spdist.program.states.window import WindowStates
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.batches import open_period
 from spdist.program.windows.kinds import EARLIEST, JOINED, Batched, Sliding, Unique, WindowCall, size_of
-from spdist.program.windows.registry import typed_window
 from spdist.program.windows.unique_text import (
     UniqueBatchWriter,
     UniqueExternalWriter,
@@ -46,7 +46,7 @@ def unique_by(given: WindowCall, keys: Sequence[ast.Expression], joined: bool) -
     return Unique(key, type, places)
 
 
-@typed_window("unique:ever", "unique:first", "unique:length", "unique:time")
+@WINDOWS.typed("unique:ever", "unique:first", "unique:length", "unique:time")
 @dataclass(frozen=True, slots=True)
 class UniqueSliding(Sliding):
     """A window that events leave one by one, and as soon as another one of their key comes."""
@@ -96,7 +96,7 @@ class UniqueSliding(Sliding):
         return UniqueSlidingStates(self)
 
 
-@typed_window(
+@WINDOWS.typed(
     "unique:lengthBatch",
     "unique:firstLengthBatch",
     "unique:timeBatch",

@@ -1,0 +1,175 @@
+"""The stream processor ``unique:deduplicate`` drops events behind others of their key, for a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spdist.extension import catalog
+from spdist.language import ast
+from spdist.language.checking.expressions import type_of
+from spdist.language.checking.scope import Scope
+from spdist.operators.core.parameters import constant_values
+from spdist.program.expressions import NUMBER
+from spdist.program.parts import Most, QueryText
+from spdist.program.processors.kinds import Processor
+from spdist.program.processors.shape import bounded
+from spdist.program.processors.text import ProcessorWriter
+from spdist.program.registry import PROCESSORS
+from spdist.program.running.running import Running
+from spdist.program.states.processor import ProcessorStates
+from spdist.program.states.unique import known_keys, load_keys
+from spdist.program.timer_text import NEVER
+from spdist.program.windows.kinds import Unique
+from spdist.program.windows.unique_keys import UniqueKeys
+
+__all__ = ["DeduplicateStates", "DeduplicateWriter", "Deduplicated"]
+
+
+@PROCESSORS.typed("unique:deduplicate")
+@dataclass(frozen=True, slots=True)
+class Deduplicated(Processor):
+    """``unique:deduplicate``: of events with one key none passes in an interval, in ms, behind another one."""
+
+    unique: Unique
+    interval: int
+
+    @classmethod
+    def of(
+        cls, call: ast.FunctionCall, filters: tuple[ast.Expression | ast.StreamFunction, ...], scope: Scope
+    ) -> Deduplicated:
+        """Return what an app says; raises NotTyped."""
+        key, (_, interval) = call.args[0], constant_values(call.args)
+        places = {scope.resolve(node).attribute for node in key.walk() if isinstance(node, ast.Variable)}
+        unique = Unique(key, type_of(key, scope, catalog(False)), tuple(sorted(places)))
+        return cls(filters, unique, bounded(call, interval, least=0))
+
+    @property
+    def writer(self) -> type[DeduplicateWriter]:
+        """What writes it."""
+        return DeduplicateWriter
+
+    @property
+    def states(self) -> DeduplicateStates:
+        """What knows its state."""
+        return DeduplicateStates(self)
+
+    @property
+    def timed(self) -> bool:
+        """Whether something is done when time passes."""
+        return True
+
+    @property
+    def keyed_by(self) -> Unique | None:
+        """What it keeps one of each key of."""
+        return self.unique
+
+
+class DeduplicateWriter(ProcessorWriter):
+    """Writes what ``unique:deduplicate`` does.
+
+    Notes
+    -----
+    Keys that passed have numbers; they stand in a list, ``q_pre_head``, in the order in which they passed.
+    """
+
+    @property
+    def _deduplicated(self) -> Deduplicated:
+        assert isinstance(self._given, Deduplicated)
+        return self._given
+
+    @property
+    def _keys(self) -> UniqueKeys:
+        return UniqueKeys(self._whole, self._query, self._deduplicated.unique, self._at)
+
+    def _origins(self, count: int) -> tuple[tuple[str, int] | None, ...]:
+        return self._block.origins[:count]
+
+    def _most(self) -> Most:
+        return self._block.most
+
+    def _counts(self) -> None:
+        super()._counts()
+        self._whole.count(self._keys.room, self._block.most)
+
+    def _takes(self) -> list[str]:
+        """Return what is done with an event."""
+        assert self._timer is not None
+        keys, timestamp = self._keys, self._timestamp
+        head, last, passed, following = self._lists()
+        block, number = self._block, keys.number
+        source = f"{block.source}[{self._event}]" if block.source else self._event
+        return [
+            *self._forgets(timestamp),
+            *keys.finds(self._key_writer(self._read.checked.scope))[0],
+            f"if {passed}[{number}] != {NEVER}:",
+            "    continue",
+            f"{passed}[{number}], {following}[{number}] = {timestamp}, -1",
+            f"if {head} < 0:",
+            f"    {head} = {number}",
+            "else:",
+            f"    {following}[{last}] = {number}",
+            f"{last} = {number}",
+            self._timer.asks(f"{timestamp} + {self._deduplicated.interval}"),
+            *self._lets_pass(self._attribute, timestamp, source),
+        ]
+
+    def _lists(self) -> tuple[str, str, str, str]:
+        """Return source of the first and the last key that passed; the arrays of when each did, and of the next one."""
+        arrays, prefix, room = self._whole.arrays, self._prefix, self._keys.room
+        passed = arrays.declare(f"{prefix}_passed", NUMBER, room, NEVER)
+        following = arrays.declare(f"{prefix}_following", NUMBER, room, "-1")
+        return self._own("head", fill="-1"), self._own("head_end", fill="-1"), passed, following
+
+    def _forgets(self, now: str) -> list[str]:
+        """Return what forgets the keys that passed longest ago, up to the first that is still in its interval."""
+        head, _, passed, following = self._lists()
+        return [
+            f"while {head} >= 0 and {now} - {passed}[{head}] > {self._deduplicated.interval}:",
+            f"    low = {head}",
+            f"    {head}, {passed}[low] = {following}[low], {NEVER}",
+            f"    {self._keys.forgets('low')}",
+        ]
+
+    def wakes_with(self, query: Callable[[], list[str]]) -> list[str]:
+        """Return what is done when the timer of a key is due; see `ProcessorWriter.wakes_with`."""
+        assert self._timer is not None
+        return self._timer.wakes(self._forgets("due"))
+
+
+class DeduplicateStates(ProcessorStates):
+    """The keys that passed, with when, and the wake-ups."""
+
+    def fresh(self) -> Any:
+        """Return the state of a stream processor that has seen nothing."""
+        return [{}, []]
+
+    def load(self, running: Running, query: QueryText, front: QueryText, states: Sequence[tuple[int, Any]]) -> None:
+        """Take over the states of the keys of a partition, by number; or one, of number 0."""
+        for number, (passed, _) in states:
+            self.load_passed(running, front, number, passed)
+
+    def load_passed(self, running: Running, front: QueryText, number: int, passed: dict[str, int]) -> None:
+        """Take over the keys that passed."""
+        unique, prefix = front.unique, front.name
+        assert unique is not None
+        if not passed:
+            return
+        numbers = load_keys(running, front, unique, list(passed), [number] * len(passed))
+        arrays = running.arrays
+        arrays[f"{prefix}_passed"][numbers] = list(passed.values())
+        arrays[f"{prefix}_following"][numbers] = [*numbers[1:], -1]
+        arrays[f"{prefix}_head"][number], arrays[f"{prefix}_head_end"][number] = numbers[0], numbers[-1]
+
+    def stored(self, running: Running, front: QueryText, number: int, dues: list[int]) -> Any:
+        """Return the state of a key of a partition, given the wake-ups asked for."""
+        unique, prefix, arrays = front.unique, front.name, running.arrays
+        assert unique is not None
+        numbers, _, keys = known_keys(running, front, unique)
+        texts, found = dict(zip(numbers.tolist(), keys, strict=True)), dict[str, int]()
+        at = int(arrays[f"{prefix}_head"][number])
+        while at >= 0:
+            found[texts[at]] = int(arrays[f"{prefix}_passed"][at])
+            at = int(arrays[f"{prefix}_following"][at])
+        return [found, dues]

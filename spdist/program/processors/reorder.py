@@ -1,0 +1,465 @@
+"""The stream processors ``reorder:kslack`` and ``reorder:akslack`` hold events back, and let them go in an order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from spdist.language import ast
+from spdist.language.checking.scope import Scope
+from spdist.operators.base import CURRENT, Arrival, Timer, Timers, VirtualClock
+from spdist.operators.core.parameters import constant_values
+from spdist.operators.core.processors import ProcessorSetting
+from spdist.operators.windows.reorder_akslack import WEIGHTS, AlphaKSlack
+from spdist.operators.windows.reorder_kslack import TICK_MS, KSlack
+from spdist.program.expressions import FLAG, NUMBER, REAL, NotTyped, Value
+from spdist.program.parts import EACH, Most, QueryText, indent
+from spdist.program.processors.kinds import Processor
+from spdist.program.processors.shape import bounded
+from spdist.program.processors.text import ProcessorWriter
+from spdist.program.registry import PROCESSORS
+from spdist.program.running.running import Running
+from spdist.program.states.nodes import events_of_nodes, fill_nodes
+from spdist.program.states.processor import ProcessorStates
+from spdist.program.windows.kinds import FAR
+
+__all__ = ["Adaption", "ReorderStates", "ReorderWriter", "Reordered"]
+
+_OPERATORS = {"reorder:kslack": KSlack, "reorder:akslack": AlphaKSlack}
+_TIMES = ("greatest", "sent", "k", "tick", "waits")
+
+
+@dataclass(frozen=True, slots=True)
+class Adaption:
+    """How the slack of ``reorder:akslack`` follows what comes; the names are those of its operator.
+
+    Parameters
+    ----------
+    value : int
+        The attribute whose values are looked at.
+    batch_size : int
+        After how many events the slack is adapted.
+    threshold, critical_squared : float
+        The error, and the critical value for how sure it is to be kept, squared.
+    """
+
+    value: int
+    batch_size: int
+    threshold: float
+    critical_squared: float
+
+
+@PROCESSORS.typed(*_OPERATORS)
+@dataclass(frozen=True, slots=True)
+class Reordered(Processor):
+    """``reorder:kslack``, and with an `adaption` ``reorder:akslack``.
+
+    Parameters
+    ----------
+    filters : tuple of Expression or StreamFunction
+        What stands in front of it.
+    time : int
+        The attribute that events are put in the order of.
+    timeout : int
+        How old what is held may be at a wake-up, ms; -1: there are none.
+    limit : int
+        The longest slack, ms.
+    discards : bool
+        Whether events are dropped that are older than what was released last.
+    adaption : Adaption, optional
+        How the slack follows the values of an attribute.
+    """
+
+    time: int
+    timeout: int
+    limit: int
+    discards: bool
+    adaption: Adaption | None = None
+
+    @classmethod
+    def of(
+        cls, call: ast.FunctionCall, filters: tuple[ast.Expression | ast.StreamFunction, ...], scope: Scope
+    ) -> Reordered:
+        """Return what an app says; raises NotTyped."""
+        named = [scope.resolve(one).attribute if isinstance(one, ast.Variable) else None for one in call.args]
+        given = _settings(call)
+        adaption, time = None, named[0]
+        if time is None or (isinstance(given, AlphaKSlack) and named[1] is None):
+            raise NotTyped(f"{call.id} by what is no attribute", call.span)
+        if isinstance(given, AlphaKSlack):
+            assert named[1] is not None
+            adaption = Adaption(named[1], given.batch_size, given.threshold, given.critical_squared)
+        return cls(filters, time, bounded(call, given.timeout, least=-1), given.limit, given.discards, adaption)
+
+    @property
+    def writer(self) -> type[ReorderWriter]:
+        """What writes it."""
+        return ReorderWriter
+
+    @property
+    def states(self) -> ReorderStates:
+        """What knows its state."""
+        return ReorderStates(self)
+
+    @property
+    def known(self) -> set[int]:
+        """The attributes that must not be null."""
+        return {self.time} if self.adaption is None else {self.time, self.adaption.value}
+
+    @property
+    def times(self) -> set[int]:
+        """The attributes that say what time it is."""
+        return {self.time}
+
+    @property
+    def timed(self) -> bool:
+        """Whether something is done when time passes."""
+        return self.timeout != -1
+
+    @property
+    def begins(self) -> bool:
+        """Whether something of it begins with a key of a partition: its timer does."""
+        return True
+
+    @property
+    def reorders(self) -> bool:
+        """Whether it puts events in order, in heaps."""
+        return True
+
+
+def _settings(call: ast.FunctionCall) -> KSlack:
+    """Return the operator, which knows what its arguments say."""
+    timers = Timers(VirtualClock())
+    return _OPERATORS[call.id](
+        ProcessorSetting(
+            constants=constant_values(call.args),
+            arguments=lambda timestamp, row: (),
+            clock=timers.clock,
+            timer=lambda wake: Timer(timers, (0, 0, 0), wake),
+            emit=lambda chunk: None,
+        )
+    )
+
+
+class ReorderWriter(ProcessorWriter):
+    """Writes what ``reorder:kslack`` and ``reorder:akslack`` do; the event's node is ``d``.
+
+    Notes
+    -----
+    ``q_pre_fresh`` and ``q_pre_held`` are the first nodes of two heaps (`machine.reorder_kernels.melded`): of the
+    events since the greatest time rose, and of those before; ``q_pre_at`` is the time of a node's event, and
+    ``q_pre_came`` which one of all it was. With an adaption there is a list of all events that came, as nodes of
+    another pool, ``q_pre_s``.
+    """
+
+    @property
+    def _reordered(self) -> Reordered:
+        assert isinstance(self._given, Reordered)
+        return self._given
+
+    def _counts(self) -> None:
+        super()._counts()
+        rooms = [self._nodes, *([f"nodes {self._prefix}_s"] if self._reordered.adaption is not None else [])]
+        for room in rooms:
+            self._whole.count(room, self._block.most)
+
+    def _declare(self) -> None:
+        arrays, prefix = self._whole.arrays, self._prefix
+        for name in ("ts", "at", "came", "next", "other"):
+            arrays.declare(f"{prefix}_{name}", NUMBER, self._nodes, "-1" if name in ("next", "other") else "0")
+        arrays.free_list(f"{prefix}_free")
+        self._query.kept = self._wanted
+        self._fresh, self._held = self._own("fresh", fill="-1"), self._own("held", fill="-1")
+        self._greatest, self._sent, self._k = self._own("greatest"), self._own("sent", fill="-1"), self._own("k")
+        self._tick, self._waits = self._own("tick", fill="-1"), self._own("waits", dtype=FLAG)
+        self._size, self._number = self._own("size"), self._own("number")
+
+    def _melded(self, first: str, second: str) -> str:
+        prefix = self._prefix
+        heap = ", ".join(f"{prefix}_{name}" for name in ("at", "came", "next", "other"))
+        return f"melded({first}, {second}, {heap})"
+
+    def _takes(self) -> list[str]:
+        """Return what is done with an event."""
+        self._declare()
+        given, prefix = self._reordered, self._prefix
+        time = self._attribute(given.time).text
+        lines = [] if given.adaption is None else self._notes(time, given.adaption)
+        if given.discards:
+            lines += [f"if {time} < {self._sent}:", "    continue"]
+        if self._timer is not None:
+            again = [f"{self._tick} += (now - {self._tick} + {TICK_MS - 1}) // {TICK_MS} * {TICK_MS}"]
+            again += [self._timer.asks(self._tick), f"{self._waits} = 0"]
+            lines += [f"if {self._waits} != 0:", *indent(again)]
+        lines += [
+            f"d = allot({prefix}_free, {prefix}_next)",
+            f"{prefix}_next[d] = {prefix}_other[d] = -1",
+            f"{prefix}_ts[d], {prefix}_at[d], {prefix}_came[d] = {self._timestamp}, {time}, {self._number}",
+            f"{self._number} += 1",
+            f"{self._size} += 1",
+        ]
+        for place in self._wanted:
+            value = self._attribute(place)
+            values, nulls = self._whole.attribute(f"{prefix}_w", place, value.type, self._nodes)
+            lines += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null or 'False'}"]
+        lines.append(f"{self._fresh} = {self._melded(self._fresh, 'd')}")
+        if given.adaption is not None:
+            lines += self._adapts(time, given.adaption)
+        rises = [
+            f"{self._greatest} = {time}",
+            *self._widens(f"{time} - {prefix}_at[{self._fresh}]"),
+            f"{self._held} = {self._melded(self._held, self._fresh)}",
+            f"{self._fresh} = -1",
+            *self._releases(self._held, f"{self._greatest} - {prefix}_at[{self._held}] >= {self._k}", sends=True),
+        ]
+        return [*lines, f"if {time} > {self._greatest}:", *indent(rises)]
+
+    def _widens(self, span: str) -> list[str]:
+        """Return what lets the slack be as long as the disorder, given source of that."""
+        limit = self._reordered.limit
+        if self._reordered.adaption is None:
+            return [f"{self._k} = max({self._k}, min({span}, {limit}))"]
+        alpha = f"{self._prefix}_adapting[3 * {self._at}]"
+        return [
+            f"span = {span}",
+            f"if span > {self._k}:",
+            f"    {self._k} = round_long(span * {alpha}) if span < {limit} else {limit}",
+        ]
+
+    def _releases(self, heap: str, test: str, sends: bool = False) -> list[str]:
+        """Return what lets the first events of a heap go, as long as a condition holds."""
+        prefix = self._prefix
+        return [
+            f"while {heap} >= 0 and {test}:",
+            f"    d = {heap}",
+            *([f"    {self._sent} = {prefix}_at[d]"] if sends else []),
+            f"    {heap} = {self._melded(f'{prefix}_next[d]', f'{prefix}_other[d]')}",
+            *indent(self._lets_pass(self._kept, f"{prefix}_ts[d]", "0")),
+            f"    give_back({prefix}_free, {prefix}_next, d)",
+            f"    {self._size} -= 1",
+        ]
+
+    def _kept(self, place: int) -> Value:
+        """Return the value of an attribute of the event of node ``d``."""
+        type = self._query.read.types[place]
+        values, nulls = self._whole.attribute(f"{self._prefix}_w", place, type, self._nodes)
+        return Value(f"{values}[d]", f"{nulls}[d] != 0", type)
+
+    # The slack that is adapted.
+
+    def _notes(self, time: str, adaption: Adaption) -> list[str]:
+        """Return what notes the time and the value of an event."""
+        arrays, prefix = self._whole.arrays, f"{self._prefix}_s"
+        for name, dtype in (("at", NUMBER), ("value", REAL), ("after", NUMBER)):
+            arrays.declare(f"{prefix}_{name}", dtype, f"nodes {prefix}", "-1" if name == "after" else "0")
+        arrays.free_list(f"{prefix}_free")
+        first, last, batch = (self._own(f"s_{name}", fill="-1") for name in ("first", "last", "batch"))
+        self._own("counted")
+        self._own("slack")
+        arrays.declare(f"{self._prefix}_adapting", REAL, self._query.instances, "0", width=3)
+        return [
+            f"low = allot({prefix}_free, {prefix}_after)",
+            f"{prefix}_at[low], {prefix}_value[low] = {time}, {self._attribute(adaption.value).text}",
+            f"{prefix}_after[low] = -1",
+            f"if {first} < 0:",
+            f"    {first} = low",
+            f"    if {self._number} == 0:",
+            f"        {self._prefix}_adapting[3 * {self._at}] = 1.0",
+            "else:",
+            f"    {prefix}_after[{last}] = low",
+            f"{last} = low",
+            f"if {batch} < 0:",
+            f"    {batch} = low",
+        ]
+
+    def _adapts(self, time: str, adaption: Adaption) -> list[str]:
+        """Return what adapts the slack at the end of a batch."""
+        counted, slack = self._own("counted"), self._own("slack")
+        first, error, before = (f"{self._prefix}_adapting[3 * {self._at}{place}]" for place in ("", " + 1", " + 2"))
+        batch, pool = self._own("s_batch", fill="-1"), f"{self._prefix}_s"
+        needed = f"{batch}, {pool}_value, {pool}_after, {adaption.threshold!r}, {adaption.critical_squared!r}"
+        covered = f"{time} - {slack}, {pool}_first, {pool}_last, {self._at}, {pool}_at, {pool}_after, {pool}_free"
+        change = f"{WEIGHTS[0]} * error + {WEIGHTS[1]} * (error - {error})"
+        return [
+            f"{counted} += 1",
+            f"if {counted} > {adaption.batch_size}:",
+            f"    error = share_needed({needed})",
+            f"    error -= share_covered({covered}) if {slack} != 0 else 1.0",
+            f"    alpha = abs({before} + {change})",
+            f"    {first}, {error}, {before} = alpha, error, alpha",
+            f"    {slack} = min(round_long(alpha * {self._k}), {self._k})",
+            f"    {batch}, {counted} = -1, 0",
+        ]
+
+    # Timers.
+
+    def wakes_with(self, query: Callable[[], list[str]]) -> list[str]:
+        """Return what is done when the timer of a key is due; see `ProcessorWriter.wakes_with`."""
+        assert self._timer is not None
+        self._declare()
+        given, prefix = self._reordered, self._prefix
+        heaps = [self._held] if given.adaption is None else [self._held, self._fresh]
+        old = f"due + {given.timeout}"
+        released = [line for heap in heaps for line in self._releases(heap, f"{prefix}_at[{heap}] < {old}")]
+        return self._timer.wakes(
+            [
+                f"{self._going} = 0",
+                *released,
+                f"{self._waits} = {' and '.join(f'{heap} < 0' for heap in heaps)}",
+                f"if {self._waits} == 0:",
+                f"    {self._tick} += {TICK_MS}",
+                f"    {self._timer.asks(self._tick)}",
+                *self._goes_on(query()),
+            ]
+        )
+
+    def begins(self) -> list[str]:
+        """Return what begins with the first event of a key."""
+        if self._timer is None:
+            return []
+        self._declare()
+        for room in (f"dues {self._prefix}", "timers"):
+            self._whole.count(room, Most({EACH: 1}))
+        asks = [f"{self._tick} = now + {self._reordered.timeout}", self._timer.asks(self._tick)]
+        return [f"if {self._tick} < 0:", *indent(asks)]
+
+
+class ReorderStates(ProcessorStates):
+    """The state of a stream processor that puts events in order: heaps of events, times, the slack that is adapted."""
+
+    def fresh(self) -> Any:
+        """Return the state of a stream processor that has seen nothing."""
+        state: list[Any] = [{}, {}, [0, -1, 0, -1, False], []]
+        return state if self.processor.adaption is None else [state, [[], [], 0, 1.0, 0, [0.0, 0.0]]]
+
+    def dues(self, state: Any) -> list[int]:
+        """Return the wake-ups asked for, of a state."""
+        found: list[int] = (state if self.processor.adaption is None else state[0])[-1]
+        return found
+
+    def load(self, running: Running, query: QueryText, front: QueryText, states: Sequence[tuple[int, Any]]) -> None:
+        """Take over the states of the keys of a partition, by number; or one, of number 0."""
+        if self.processor.adaption is not None:
+            for number, (_, adapting) in states:
+                _load_adapting(running, front, number, adapting)
+            states = [(number, state) for number, (state, _) in states]
+        self.load_held(running, query, front, states)
+
+    def load_held(
+        self, running: Running, query: QueryText, front: QueryText, states: Sequence[tuple[int, Any]]
+    ) -> None:
+        """Take over the events that are held: a heap whose nodes follow one another, in their order."""
+        prefix, arrays = front.name, running.arrays
+        times, events, owners = list[int](), list[Arrival](), list[int]()
+        for number, (fresh, held, own, _) in states:
+            for heap, by_time in (("held", held), ("fresh", fresh)):
+                begin = len(times)
+                for time in sorted(by_time):
+                    times += [time] * len(by_time[time])
+                    events += [event[1:] for event in by_time[time]]
+                owners += [number] * (len(times) - begin)
+                if len(times) > begin:
+                    arrays[f"{prefix}_{heap}"][number] = begin
+            for name, value in zip(_TIMES, own, strict=True):
+                if f"{prefix}_{name}" in arrays:
+                    arrays[f"{prefix}_{name}"][number] = value
+            arrays[f"{prefix}_size"][number] = len(times) - (owners.index(number) if number in owners else len(times))
+        count, window = len(times), query.read.window
+        if any(not -FAR < time < FAR for time in times):
+            raise ValueError("a time near the limits of a long")
+        if window is not None and any(row[place] is None for _, row in events for place in window.known):
+            raise ValueError("a window whose attribute may not be null")
+        running.reserve(f"nodes {prefix}", count)
+        arrays = running.arrays
+        fill_nodes(running, front, 0, events, owners, total=False)
+        arrays[f"{prefix}_at"][:count] = times
+        arrays[f"{prefix}_came"][:count] = numpy.arange(count)
+        arrays[f"{prefix}_number"][[number for number, _ in states]] = count
+        arrays[f"{prefix}_free"][:] = (-1, count)
+        arrays[f"{prefix}_next"][:count] = numpy.arange(1, count + 1)
+        arrays[f"{prefix}_other"][:count] = -1
+        firsts = [int(arrays[f"{prefix}_{heap}"][number]) for number, _ in states for heap in ("fresh", "held")]
+        ends = [first - 1 for first in firsts if first > 0] + [count - 1]
+        if count:
+            arrays[f"{prefix}_next"][ends] = -1
+
+    def stored(self, running: Running, front: QueryText, number: int, dues: list[int]) -> Any:
+        """Return the state of a key of a partition, given the wake-ups asked for."""
+        *times, waits = [_value(running, front, name, number) for name in _TIMES]
+        held = [*_held(running, front, number), [*times, bool(waits)], dues]
+        return held if self.processor.adaption is None else [held, _adapting(running, front, number)]
+
+
+def _value(running: Running, front: QueryText, name: str, number: int) -> int:
+    array = running.arrays.get(f"{front.name}_{name}")
+    return {"sent": -1, "tick": -1}.get(name, 0) if array is None else int(array[number])
+
+
+def _held(running: Running, front: QueryText, number: int) -> Iterator[dict[int, list[Any]]]:
+    """Yield the events since the greatest time rose, and those before, by their times."""
+    arrays, prefix = running.arrays, front.name
+    for heap in ("fresh", "held"):
+        found: dict[int, list[Any]] = {}
+        nodes = sorted(
+            _below(running, front, int(arrays[f"{prefix}_{heap}"][number])),
+            key=lambda node: (arrays[f"{prefix}_at"][node], arrays[f"{prefix}_came"][node]),
+        )
+        events = events_of_nodes(running, front, numpy.array(nodes, numpy.int64))
+        for node, event in zip(nodes, events, strict=True):
+            found.setdefault(int(arrays[f"{prefix}_at"][node]), []).append((CURRENT, *event))
+        yield found
+
+
+def _below(running: Running, front: QueryText, top: int) -> list[int]:
+    """Return the nodes of a heap."""
+    arrays, found, left = running.arrays, list[int](), [top]
+    while left:
+        node = left.pop()
+        if node >= 0:
+            found.append(node)
+            left += [int(arrays[f"{front.name}_{name}"][node]) for name in ("next", "other")]
+    return found
+
+
+# The slack that is adapted.
+
+
+def _load_adapting(running: Running, front: QueryText, number: int, state: Any) -> None:
+    values, times, counted, alpha, slack, before = state
+    prefix, own = f"{front.name}_s", len(times)
+    running.reserve(f"nodes {prefix}", own)
+    arrays = running.arrays
+    begin = int(arrays[f"{prefix}_free"][1])
+    end = begin + own
+    arrays[f"{prefix}_free"][1] = end
+    arrays[f"{prefix}_at"][begin:end] = times
+    # The values of the open batch are those of the events that came last.
+    arrays[f"{prefix}_value"][end - len(values) : end] = values
+    arrays[f"{prefix}_after"][begin:end] = numpy.arange(begin + 1, end + 1)
+    if own:
+        arrays[f"{prefix}_after"][end - 1] = -1
+        arrays[f"{prefix}_first"][number], arrays[f"{prefix}_last"][number] = begin, end - 1
+    if values:
+        arrays[f"{prefix}_batch"][number] = end - len(values)
+    arrays[f"{front.name}_counted"][number], arrays[f"{front.name}_slack"][number] = counted, slack
+    arrays[f"{front.name}_adapting"][3 * number : 3 * number + 3] = [alpha, *before]
+
+
+def _adapting(running: Running, front: QueryText, number: int) -> list[Any]:
+    arrays, prefix = running.arrays, f"{front.name}_s"
+
+    def listed(name: str, of: str) -> list[Any]:
+        found, node = [], int(arrays[f"{prefix}_{name}"][number])
+        while node >= 0:
+            found.append(arrays[f"{prefix}_{of}"][node].item())
+            node = int(arrays[f"{prefix}_after"][node])
+        return found
+
+    alpha, *before = arrays[f"{front.name}_adapting"][3 * number : 3 * number + 3].tolist()
+    times = listed("first", "at")
+    counted, slack = (_value(running, front, name, number) for name in ("counted", "slack"))
+    alpha = alpha if times or counted or slack else alpha or 1.0
+    return [listed("batch", "value"), times, counted, alpha, slack, before]
