@@ -384,7 +384,7 @@ def _selects(checked: CheckedQuery) -> None:
 def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], schemas: Mapping[str, Schema]) -> Keyed:
     span = element.partition.span
     interval, idle = purging_of(element.partition)
-    if idle is not None and any(_shares_period(query) for query in element.queries):
+    if idle is not None and any(map(_shares_period, reads)):
         raise NotTyped("a window whose period is one for all keys, in a partition with @purge", span)
     # As sides of joins they cause nothing there.
     alone = (query for query in element.queries if not isinstance(query.query.input, ast.JoinInput))
@@ -411,6 +411,7 @@ def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], sch
     return Keyed(number, keys, type, reads, computed, None if idle is None else (interval, idle))
 
 
-def _shares_period(checked: CheckedQuery) -> bool:
+def _shares_period(query: Query) -> bool:
     """Tell whether a query has a window whose open period ends for all keys of a partition at the same time."""
-    return any(isinstance(node, ast.FunctionCall) and node.id == "timeBatch" for node in checked.query.walk())
+    windows = [side.window for side in query.sides] if isinstance(query, Joined) else [query.window]
+    return any(window is not None and window.shares_period for window in windows)

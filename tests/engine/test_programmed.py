@@ -230,6 +230,16 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
             "from every a=S and b=S[ok] within 1 sec select a.sym output snapshot every 3 sec insert into Out;",
             "a snapshot of what may be too old",
         ),
+        (
+            "@purge(enable='true', interval='1 sec', idle.period='1 sec') partition with (sym of S) begin "
+            "from S#window.timeBatch(1 sec) select sym insert into Out; end;",
+            "a window whose period is one for all keys, in a partition with @purge",
+        ),
+        (
+            "@purge(enable='true', interval='1 sec', idle.period='1 sec') partition with (sym of S) begin "
+            "from S as a join S#window.timeBatch(1 sec) as b select a.sym insert into Out; end;",
+            "a window whose period is one for all keys, in a partition with @purge",
+        ),
         ("from S select cast(price, 'int') as p insert into Out;", "the function cast()"),
         ("from S select ok and sum(total) > 3 as t insert into Out;", "an aggregator that is asked for some events"),
         ("from S select sym insert into Mid; from Mid select sym insert into Out; from Out select sym insert into Mid;",

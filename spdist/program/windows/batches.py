@@ -39,6 +39,11 @@ class Batches(Batched):
         return None
 
     @property
+    def shares_period(self) -> bool:
+        """Whether its open period is one for all keys of a partition."""
+        return bool(self.span)
+
+    @property
     def writer(self) -> type[BatchWriter]:
         """What writes it."""
         if self.chunked:

@@ -157,6 +157,11 @@ class TypedWindow:
         return ()
 
     @property
+    def shares_period(self) -> bool:
+        """Whether its open period is one for all keys of a partition."""
+        return False
+
+    @property
     def lists_keys(self) -> bool:
         """Whether the list of a window with one event of each key is that of all of these."""
         return False
