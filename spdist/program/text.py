@@ -15,6 +15,7 @@ from spdist.language import ast
 from spdist.language.types import Type
 from spdist.program.aggregations.bucket_text import AddWriter
 from spdist.program.arrays import Arrays
+from spdist.program.begun import counted
 from spdist.program.call_text import CallWriter, counts_lost, declares_shared, failing_site, fired_in_turn
 from spdist.program.called import Called, Site
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value, dtype_of
@@ -175,7 +176,7 @@ class Writer:
             queries,
             read,
             self._outputs.origins(),
-            self._most,
+            counted(self._most),
             tuple(self._texts),
             tuple(self._sites),
             self.functions.of_texts,

@@ -126,6 +126,12 @@ def test_a_drawn_pattern_does_the_same_with_its_program(group: int, monkeypatch:
     assert compared > 4
 
 
+def test_room_is_made_for_matches_that_several_events_of_another_stream_begin() -> None:
+    text = f"""{STREAM} from S#window.timeLength(900, 2) select * insert all events into A;
+    from every a=A -> b=S[ok] select a.kind as k, b.price as p, a.volume as v insert into Out;"""
+    assert sum(alike(checked_app(text), Random(seed), interpreted, steps=16) for seed in range(6, 10)) > 40
+
+
 def test_a_pattern_over_a_named_window_is_called() -> None:
     text = f"""{STREAM} define window W (sym string, volume int) length(2); from S select sym, volume insert into W;
     from S#window.length(2) select sum(volume) as v insert into Out;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spdist.program.begun import begun
 from spdist.program.expressions import NUMBER
 from spdist.program.parts import Event, Most, asked
 from spdist.program.patterns.shape import Matched
@@ -47,9 +48,8 @@ class MatchWriter(ResultWriter):
         assert isinstance(self._read, Matched)
         if self._read.states is not None:
             return Most({asked(self._query.name): 1})
-        # A first element with a list begins for two reasons: once, and when another match has gone on.
-        begun = sum([self._block.most] * (1 + self._read.steps[0].optional), Most())
-        return begun + Most({self._query.name: 1})
+        # Also those that have begun with events of other streams, which may be several for an event of a source.
+        return Most({begun(self._query.name): 1, self._query.name: 1})
 
     def hands_over(self, chunk: list[str]) -> list[str]:
         """Return a chunk, given what makes its results, and what hands them over."""
