@@ -36,7 +36,8 @@ def drawn_join_app(random: Random) -> str:
         made.append(_join(random, sides, "Out5"))
     text = "\n".join(made)
     # Snapshots tell objects apart, which a program does not.
-    return objects_too(text) if "snapshot" not in text and random.random() < 0.3 else text
+    told_apart = "snapshot" in text or "unique:time(" in text
+    return objects_too(text) if not told_apart and random.random() < 0.3 else text
 
 
 def _partition(random: Random, sides: tuple[str, str]) -> str:
@@ -44,7 +45,7 @@ def _partition(random: Random, sides: tuple[str, str]) -> str:
     key = random.choice(("sym", "kind", "total", "ok"))
     keys = ", ".join(f"{key} of {stream}" for stream in sorted(set(sides)))
     inner = random.random() < 0.5
-    queries = [_join(random, sides, "#J" if inner else "Out6", "#J" if inner else "")]
+    queries = [_join(random, sides, "#J" if inner else "Out6", "#J" if inner else "", keyed=True)]
     if inner:
         queries.append("from #J#window.length(2) select sym, count() as n group by sym insert all events into Out7;")
     return f"partition with ({keys}) begin {' '.join(queries)} end;"
@@ -54,9 +55,32 @@ def _filter(random: Random, share: float) -> str:
     return f"[{drawn_condition(random)}]" if random.random() < share else ""
 
 
-def _window(random: Random, stream: str) -> str:
-    """Return a window; one that fails on a null only over a source, of which it is known that there is none."""
+def _window(random: Random, stream: str, keyed: bool = False) -> str:
+    """Return a window; one that fails on a null only over a source, of which it is known that there is none.
+
+    `keyed`: the join stands in a partition, where windows that keep a key for ever have no typed form.
+    """
     some = random.choice
+    if random.random() < 0.3:
+        key, span, length = some(("sym", "kind", "volume", "price")), some((50, 900)), random.randint(1, 3)
+        forever = () if keyed else (f"unique:ever({key})", f"unique:first({key})", f"unique:ever({key})")
+        timed = (f"unique:externalTimeBatch({key}, total, {span})",) if stream == "S" else ()
+        return "#window." + some(
+            (
+                *(*forever, *timed),
+                f"session({span}L, {some(('sym', 'kind'))})",
+                f"session({span}L)",
+                f"delay({some((1, 50, 900))})",
+                f"delay({span})",
+                f"frequent({length}, {some(('sym', 'kind'))})",
+                f"lossyFrequent(0.2, 0.1, {some(('sym', 'kind'))})",
+                f"unique:length({key}, {length})",
+                f"unique:time({key}, {span})",
+                f"unique:{some(('l', 'firstL'))}engthBatch({key}, {length})",
+                f"unique:{some(('t', 'firstT'))}imeBatch({key}, {span})",
+                f"unique:timeLengthBatch({key}, {span}, {length})",
+            )
+        )
     if stream == "S" and random.random() < 0.4:
         return some(
             (
@@ -105,9 +129,9 @@ def _condition(random: Random) -> str:
     return random.choice(("", f" on {equal}", f" on {equal}", f" on {equal} and {other}", f" on {other}"))
 
 
-def _join(random: Random, streams: tuple[str, str], target: str, shaped: str = "J") -> str:
+def _join(random: Random, streams: tuple[str, str], target: str, shaped: str = "J", *, keyed: bool = False) -> str:
     kind = random.choice(("join", "join", "inner join", "left outer join", "right outer join", "full outer join"))
-    left, right = (_window(random, stream) for stream in streams)
+    left, right = (_window(random, stream, keyed) for stream in streams)
     one_way = random.choice(("", "", "", "l", "r"))
     ways = [" unidirectional" if one_way == name else "" for name in "lr"]
     sides = [
@@ -120,7 +144,8 @@ def _join(random: Random, streams: tuple[str, str], target: str, shaped: str = "
     behind = random.choice(("", "", "", "", "", limit, limit, limit if "expired" in events else shown))
     slides = bool(left and right) and "atch" not in left + right
     alone = not events and "snapshot" not in behind and all("atch" in one or not one for one in (left, right))
-    even = "expression" not in left + right and ((slides and "outer" not in kind and not one_way) or alone)
+    uneven = any(one in left + right for one in ("expression", "unique:", "session", "delay", "requent"))
+    even = not uneven and ((slides and "outer" not in kind and not one_way) or alone)
     selected = _SHAPED if target == shaped else _selected(random, even)
     behind = _arranged(random, selected) + behind
     return (

@@ -101,6 +101,77 @@ from S#window.externalTime(total, 700) as l join S#window.sort(2, kind, 'desc', 
 select r.kind as a, l.total as t insert expired events into Out6;
 end;
 """
+#: Sides that have one event of each key, also next to one another, of a stream with itself, and in a partition.
+JOINS_OF_KEYS = f"""{STREAM}
+from S[ok] select * insert into A;
+from S[volume > 0] select * insert into B;
+from S#window.unique:ever(sym) as l join A#window.length(6) as r on l.kind == r.kind
+select l.sym as a, r.volume as v, count() as n, distinctCount(r.kind) as k group by l.sym insert all events into Out1;
+from A#window.unique:first(price) as l full outer join B#window.unique:ever(volume) as r on l.kind != r.kind
+select l.price as p, r.volume as v, l is null as none insert all events into Out2;
+from S#window.unique:length(kind, 2) as l left outer join A#window.time(300) as r on l.ok == r.ok
+select l.kind as a, r.price as p, sum(r.total) as t insert all events into Out3;
+from S[price > 0.0]#window.unique:time(kind, 300) as l join S#window.unique:time(rate, 900) as r on l.sym == r.sym
+select l.kind as a, r.rate as b, count() as n group by r.rate insert all events into Out4;
+from S#window.unique:first(kind) as l join A#window.lengthBatch(3) as r on l.sym == r.sym
+select l.kind as a, r.price as p insert all events into Out5;
+partition with (sym of S, sym of B) begin
+from S#window.unique:length(volume, 3) as l join B#window.unique:time(kind, 700) as r
+select l.volume as v, r.kind as k, r.price as p insert all events into Out6;
+end;
+"""
+#: Sides that hold keys that come often, next to batches that show who was looked at.
+JOINS_OF_FREQUENT = f"""{STREAM}
+from S[ok] select * insert into A;
+from S#window.frequent(2, sym) as l join A#window.lengthBatch(2) as r on l.kind == r.kind
+select l.sym as a, r.volume as v, count() as n insert all events into Out1;
+from A#window.lossyFrequent(0.3, 0.1, kind) as l left outer join S#window.frequent(3, sym) as r on l.ok == r.ok
+select l.kind as a, r.price as p, r.sym as b insert all events into Out2;
+from S#window.frequent(4) as l join S#window.length(3) as r on l.volume != r.volume
+select l.volume as v, r.price as p limit 4 insert all events into Out3;
+partition with (sym of S, sym of A) begin
+from S#window.frequent(2, kind) as l join A#window.time(300) as r
+select l.kind as a, r.price as p, sum(r.volume) as v insert all events into Out4;
+end;
+"""
+#: Sides that release batches with one event of each key; of a length the other side finds those that wait.
+JOINS_OF_RELEASED_KEYS = f"""{STREAM}
+from S[ok] select * insert into A;
+from S#window.unique:lengthBatch(price, 4) as l join A#window.length(3) as r on l.kind == r.kind
+select l.price as p, r.sym as b, count() as n insert all events into Out1;
+from A#window.unique:firstLengthBatch(kind, 2) as l full outer join S#window.unique:lengthBatch(volume, 3) as r
+on l.ok == r.ok select l.kind as a, r.volume as v, r.price as p insert into Out2;
+from S#window.unique:timeBatch(sym, 60) as l full outer join A#window.length(4) as r on l.kind == r.kind
+select l.sym as a, count() as n, max(r.price) as p insert into Out3;
+from A#window.unique:firstTimeBatch(volume, 90, 7) as l left outer join S#window.timeBatch(70) as r on l.sym == r.sym
+select l.volume as v, r.kind as k, sum(r.total) as t insert all events into Out4;
+from S#window.unique:timeLengthBatch(kind, 200, 2) as l join S#window.unique:lengthBatch(sym, 2) as r
+select l.kind as a, r.sym as b insert into Out5;
+from S#window.unique:externalTimeBatch(kind, total, 60) as l join A#window.length(3) as r on l.sym != r.sym
+select l.kind as a, l.total as t, r.price as p, count() as n insert into Out6;
+partition with (sym of S, sym of A) begin
+from S#window.unique:timeBatch(kind, 90) as l full outer join A#window.unique:lengthBatch(price, 2) as r
+select l.kind as a, r.price as p, count() as n insert all events into Out7;
+end;
+"""
+#: Sides that hold events back, or until a session is over, which nobody finds.
+JOINS_OF_LATE = f"""{STREAM}
+from S[ok] select * insert into A;
+from S#window.delay(60) as l join A#window.length(3) as r on l.kind == r.kind
+select l.sym as a, r.price as p, count() as n, max(r.volume) as v group by l.sym insert all events into Out1;
+from A#window.length(4) as l full outer join S#window.delay(300) as r on l.sym == r.sym and l.price != r.price
+select l.price as p, r.volume as v, eventTimestamp() as at insert into Out2;
+from S#window.delay(40) as l join S#window.delay(90) as r on l.kind == r.kind and l.ok == r.ok
+select l.sym as a, r.sym as b order by b limit 3 insert into Out3;
+from S#window.session(60L, sym) as l left outer join A#window.time(300) as r on l.kind == r.kind
+select l.sym as a, r.price as p, sum(r.volume) as v insert all events into Out4;
+from A#window.lengthBatch(2) as l join S#window.session(200L) as r
+select l.sym as a, r.price as p insert all events into Out5;
+partition with (sym of S, sym of A) begin
+from S#window.delay(90) as l join A#window.session(70L, kind) as r on l.kind == r.kind
+select l.kind as a, r.price as p, count() as n insert all events into Out6;
+end;
+"""
 #: More pairs for one event than there was ever room for, of as many groups.
 PAIRS_OF_MANY = f"""{STREAM}
 from S[ok is null or ok] select * insert into A;

@@ -14,22 +14,31 @@ from spdist.program.joins.pair_groups import PairGroups
 from spdist.program.joins.shape import Joined
 from spdist.program.joins.side_text import SideRows, SideText
 from spdist.program.joins.text import JoinWriter
+from spdist.program.joins.unique_side import BucketRows
+from spdist.program.joins.window_text import BatchSideWriter
 from spdist.program.machine.compiler import interpreted
 from spdist.program.queries import group_text
 from spdist.program.queries.chunk_text import Buffers
-from spdist.program.running import reserve
-from spdist.program.windows.batch_text import BatchWriter
-from spdist.program.windows.external import ExternalBatchWriter
+from spdist.program.running import orders, reserve
+from spdist.program.states.dues import load_dues
+from spdist.program.windows import unique
+from spdist.program.windows.kinds import Batched, Found
+from spdist.program.windows.session import Sessions
 from spdist.program.windows.sort import SortedStates, SortedWriter
+from spdist.program.windows.unique_text import UniqueBatchWriter
 from tests.program.chosen_apps import SNAPSHOTS_OF_PAIRS
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.drawn_joins import drawn_join_app
 from tests.program.join_apps import (
     JOINS,
     JOINS_OF_BATCHES,
+    JOINS_OF_FREQUENT,
     JOINS_OF_HELD,
+    JOINS_OF_KEYS,
+    JOINS_OF_LATE,
     JOINS_OF_NAMES,
     JOINS_OF_ONE,
+    JOINS_OF_RELEASED_KEYS,
     JOINS_RENEWED,
     PAIRS_IN_TABLES,
     PAIRS_OF_MANY,
@@ -71,12 +80,12 @@ def test_a_drawn_app_with_joins_does_the_same_with_its_program(group: int) -> No
 
 
 SUBJECTS = [JOINS, JOINS_OF_ONE, JOINS_OF_BATCHES, JOINS_OF_HELD, JOINS_OF_NAMES, JOINS_RENEWED, SNAPSHOTS_OF_PAIRS]
-SUBJECTS += [CALLED]
+SUBJECTS += [CALLED, JOINS_OF_KEYS, JOINS_OF_FREQUENT, JOINS_OF_RELEASED_KEYS, JOINS_OF_LATE]
 
 
 def same(app: str, *seeds: int, steps: int = 30) -> int:
     """Check an app with its program; returns how many events came out."""
-    whole = app is JOINS_OF_HELD
+    whole = app in (JOINS_OF_HELD, JOINS_OF_RELEASED_KEYS)
     return sum(alike(checked_app(app), Random(seed), interpreted, steps=steps, whole=whole) for seed in seeds)
 
 
@@ -96,13 +105,34 @@ def mutants() -> dict[str, Any]:
         "who is missing": patch.object(JoinWriter, "_missing", nobody_missing),
         "what is not selected": patch.object(Buffers, "unselected", lambda self, n, type: self.attribute(0, type)),
         "totals begin anew": patch.object(PairGroups, "resets", lambda self: []),
-        "what a batch drives out": patch.object(ExternalBatchWriter, "_leaves", BatchWriter._leaves),
+        "what a batch drives out": patch.object(Batched, "replaces_released", False),
+        "what keys are taken off": patch.object(Batched, "takes_off", False),
+        "the order of buckets": patch.object(BucketRows, "found", SideRows.found),
+        "the order of a map": patch.object(orders, "concurrent_order", list),
+        "the first batch of keys": patch.object(UniqueBatchWriter, "_asks_for_first", False),
+        "what waits": patch.object(BatchSideWriter, "_goes", lambda self: []),
+        "a session is not found": patch.object(Sessions, "found", Found.LIST),
+        "an event that is dropped": patch.object(JoinWriter, "_comes", looking_first),
+        "whose timer": patch.object(unique, "load_dues", load_dues_of_one),
         "all batches": patch.object(SideText, "is_found", False),
         "what was looked at": patch.object(SideRows, "looks", lambda self: []),
         "what is pushed out": patch.object(SortedWriter, "pushes_out", lambda self, leaving: []),
         "who is in order": patch.object(SortedStates, "load_more", load_as_ordered),
         "no earlier value": patch.object(Joined, "falls_back", False),
     }
+
+
+def looking_first(self: JoinWriter, side: Any, results: Any) -> list[str]:
+    """Note that all of a batch was looked at, also by an event that is dropped."""
+    return [*self._looks(side), *comes(self, side, results)]
+
+
+comes = JoinWriter._comes
+
+
+def load_dues_of_one(running: Any, query: Any, number: int, due: Any, _operator: int) -> None:
+    """Take over the wake-ups of a window as those of a left side."""
+    load_dues(running, query, number, due)
 
 
 def load_as_ordered(self: SortedStates, running: Any, query: Any, states: Any, held: Any) -> None:
@@ -118,7 +148,8 @@ load_order = SortedStates.load_more
 def test_the_law_finds_a_mutant(name: str) -> None:
     failures = (AssertionError, TypeError, KeyError, IndexError)
     with mutants()[name], patch.object(group_text, "MOST_WAITING", 2), pytest.raises(failures):
-        for seed, app in product(range(4), (JOINS_OF_BATCHES, JOINS_OF_HELD, JOINS_OF_NAMES, JOINS_RENEWED)):
+        apps = [JOINS_OF_BATCHES, JOINS_OF_HELD, JOINS_OF_NAMES, JOINS_RENEWED, JOINS_OF_KEYS, JOINS_OF_FREQUENT]
+        for seed, app in product(range(4), (*apps, JOINS_OF_RELEASED_KEYS, JOINS_OF_LATE)):
             same(app, seed)
 
 
@@ -146,5 +177,7 @@ def test_it_is_told_which_joins_are_compiled() -> None:
     windows = ("lengthBatch(3)", "lengthBatch(3, true)", "batch()", "sort(2, price)")
     sides = ("", *(f"#window.{window}" for window in windows))
     assert {explain(counted.replace("#window.length(3)", side)).compiled for side in sides} == {"yes"}
-    delayed = app.replace("length(3)", "delay(3 sec)")
-    assert explain(delayed).compiled == "no: the window delay of a join (line 2)"
+    late = app.replace("length(3)", "session(3 sec, sym, 1 sec)")
+    assert explain(late).compiled == "no: the window session with a latency (line 2)"
+    keyed = app.replace("length(3)", "unique:ever(sym, price)")
+    assert explain(keyed).compiled == "no: unique keys that are no attributes of a source (line 2)"

@@ -41,6 +41,7 @@ from tests.program.window_apps import (
     EXTERNAL_LATE,
     FREQUENT,
     KEYED,
+    KEYS_JOINED,
     LOOKED,
     MIXED,
     PASSING,
@@ -88,7 +89,7 @@ def same(app: str, *seeds: int, steps: int = 20) -> int:
     return sum(alike(checked, Random(seed), interpreted, steps=steps, asks=asks, whole=app is SORTED) for seed in seeds)
 
 
-@pytest.mark.parametrize("app", [SLIDING, CHAINED, SORTED, LOOKED, KEYED])
+@pytest.mark.parametrize("app", [SLIDING, CHAINED, SORTED, LOOKED, KEYED, KEYS_JOINED])
 def test_an_app_has_the_same_windows_with_its_program(app: str) -> None:
     assert windows_of(app)
     assert same(app, *range(3)) > 100
@@ -166,13 +167,15 @@ def test_it_is_told_which_windows_stand_in_the_loop() -> None:
     assert explain(defined + inserts + reads).compiled == "yes"
     joins = "from W join S on W.sym == S.sym select W.sym insert into Out3;\n"
     assert explain(defined + inserts + joins + plain).compiled == "yes"
-    told = explain(defined + inserts + joins.replace("join S on", "join S#window.delay(9) on") + plain).compiled
+    told = explain(
+        defined + inserts + joins.replace("join S on", "join S#window.session(9 sec, sym, 1 sec) on") + plain
+    ).compiled
     assert "query_1 is called: the named window 'W', which 'query_2' uses without a typed form" in told
     assert "query_3 is compiled" in told
-    for window in ("lengthBatch(5)", "batch(2)"):
+    for window in ("lengthBatch(5)", "batch(2)", "unique:ever(sym)", "unique:lengthBatch(n, 3)", "session(9L)"):
         assert explain(defined.replace("length(5)", window) + inserts + joins + plain).compiled == "yes"
-    told = explain(defined.replace("length(5)", "unique:ever(sym)") + inserts + joins + plain).compiled
-    assert "query_2 is called: a join with the named window 'W', whose events have no order (line 4)" in told
+    told = explain(defined.replace("length(5)", "cron('* * * * * ?')") + inserts + joins + plain).compiled
+    assert "query_2 is called: a join with the window cron (line 4)" in told
     feeds = "from W select sym insert into B; from B join W on B.sym == W.sym select W.sym insert into Out3;\n"
     assert explain(defined + inserts + feeds + plain).compiled == "yes"
     told = explain(defined.replace("length(5)", "lengthBatch(5)") + inserts + feeds + plain).compiled

@@ -16,6 +16,7 @@ __all__ = [
     "EXTERNAL_LATE",
     "FREQUENT",
     "KEYED",
+    "KEYS_JOINED",
     "LOOKED",
     "MIXED",
     "PASSING",
@@ -55,8 +56,7 @@ def drawn_window_app(random: Random) -> str:
         queries.append(_moves(random))
     for name, window in windows.items():
         queries += [_reader(random, name, window, f"Out{name}{number}") for number in range(random.randint(1, 3))]
-    unlisted = "unique", "session", "frequent", "lossyFrequent", "cron"
-    listed = [name for name, window in windows.items() if not window.startswith(unlisted)]
+    listed = [name for name, window in windows.items() if not window.startswith("cron")]
     if listed and random.random() < 0.7:
         queries += [_join(random, name, n, windows[name]) for n, name in enumerate(listed)]
     random.shuffle(queries)
@@ -118,7 +118,7 @@ def _reader(random: Random, window: str, made: str, target: str) -> str:
 
 
 def _join(random: Random, window: str, number: int, made: str) -> str:
-    """Return a join with a window whose events have an order, also with itself, and in a partition."""
+    """Return a join with a window, also with itself, and in a partition."""
     key = random.choice(
         ("w.sym == s.sym", "w.sym == s.sym and w.ok == s.ok", "w.price < s.price", "w.price == s.price")
     )
@@ -200,13 +200,46 @@ end;
 partition with (kind of W) begin from S#window.length(2) as s join W as w select w.sym as b insert into Out2; end;
 partition with (sym of S, kind of W) begin from S select sym, count() as n insert into Out3; end;
 """
+#: Windows that joins look into which have one event of each key, hold events back, or show nothing of what they hold.
+KEYS_JOINED = f"""{STREAM}
+define window E {_ATTRIBUTES} unique:ever(sym);
+define window F {_ATTRIBUTES} unique:first(price);
+define window T {_ATTRIBUTES} unique:time(kind, 300);
+define window L {_ATTRIBUTES} unique:lengthBatch(volume, 3);
+define window B {_ATTRIBUTES} unique:timeBatch(kind, 60);
+define window Q {_ATTRIBUTES} frequent(2, kind);
+define window D {_ATTRIBUTES} delay(60);
+define window N {_ATTRIBUTES} session(60L, sym);
+from S[ok] select * insert into E;
+from S select * insert into F;
+from S select * insert into T;
+from S select * insert into L;
+from S[price > 0.0] select * insert into B;
+from S select * insert into Q;
+from S select * insert into D;
+from S select * insert into N;
+from S#window.length(2) as s join E as e on s.kind == e.kind select e.sym as a, s.total as t
+insert all events into Out1;
+from S[volume > 0] as s left outer join F as f on s.volume == f.volume select f.price as p, s.total as t
+insert into Out2;
+from T as w join S#window.length(3) as s on w.sym == s.sym select w.kind as a, s.price as p insert all events into Out3;
+from S#window.length(2) as s full outer join L as w on s.ok == w.ok select w.volume as v, s.price as p insert into Out4;
+from B as w join S#window.time(60) as s on w.sym == s.sym select w.kind as a, s.price as p, count() as n
+insert all events into Out5;
+from S[ok] as s join Q as w on s.sym != w.sym select w.kind as a, w.price as p insert into Out6;
+from D as w join S#window.length(2) as s on w.kind == s.kind select w.sym as a, s.price as p
+insert all events into Out7;
+from N as w full outer join S#window.length(2) as s on w.kind == s.kind select w.sym as a, s.price as p
+insert all events into Out8;
+"""
 #: One window that stands in the loop, next to one that is joined, and to a query that is called.
 MIXED = f"""{STREAM}
 define window W {_ATTRIBUTES} time(50);
 define window V {_ATTRIBUTES} time(50);
 from S[ok] select * insert into W;
 from S[not ok] select * insert into V;
-from V as v join S#window.delay(20) as s on v.kind == s.kind select v.sym as sym, count() as n insert into Mid;
+from V as v join S#window.session(20L, sym, 9L) as s on v.kind == s.kind select v.sym as sym, count() as n
+insert into Mid;
 from Mid#window.time(50) select sym, count() as n insert all events into Out1;
 from W select kind, count() as n, max(price) as p group by kind output last every 50 milliseconds insert all events
 into Out2;

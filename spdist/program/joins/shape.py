@@ -15,8 +15,8 @@ from spdist.program.functions.forms import CLOCKS
 from spdist.program.read_shape import LoopWindow
 from spdist.program.search import Search, search_of
 from spdist.program.tables.shape import LoopTable, rows_of
-from spdist.program.windows.kinds import Batched, Kept, Sliding
-from spdist.program.windows.shape import events_of, filters_of, is_listed, is_queue, window_of
+from spdist.program.windows.kinds import Batched, Found, Kept, Sliding
+from spdist.program.windows.shape import events_of, filters_of, is_queue, window_of
 
 __all__ = ["Joined", "Side", "joined"]
 
@@ -65,8 +65,9 @@ class Side:
 
     @property
     def releases(self) -> bool:
-        """Whether its window lets events out in batches, each a chunk."""
-        return isinstance(self.window, Batched) or (isinstance(self.window, Sliding) and self.window.gathers)
+        """Whether its window lets events out later than they come: in batches, each a chunk, or one by one."""
+        window = self.window
+        return isinstance(window, Batched) or (isinstance(window, Sliding) and (window.gathers or window.delays))
 
     @property
     def passes(self) -> bool:
@@ -110,7 +111,10 @@ class Joined:
     @property
     def falls_back(self) -> bool:
         """Whether ``min`` and ``max`` go back to an earlier value: not where only a named window lets events leave."""
-        return self.puts_out_expired or any(isinstance(side.window, Sliding) for side in self.sides)
+        windows = (side.window for side in self.sides)
+        return self.puts_out_expired or any(
+            window.takes_off if isinstance(window, Batched) else window is not None for window in windows
+        )
 
     @property
     def leaving(self) -> bool:
@@ -128,7 +132,7 @@ class Joined:
         if side.named is not None:
             window, shown = side.named.window, side.named.puts_out_expired
         if isinstance(window, Sliding):
-            return window.opens or not window.gathers
+            return window.found is not Found.NOTHING and (window.opens or not window.gathers)
         return window is not None and (shown or not (isinstance(window, Batched) and window.chunked))
 
     @property
@@ -194,7 +198,8 @@ class Joined:
         windows = (side.window for side in self.sides if side.triggers and not side.outer)
         if sum(isinstance(window, Sliding) and window.is_left for window in windows) < len(self.sides):
             return False
-        if any(isinstance(side.window, Sliding) and side.window.leaves_early for side in self.sides):
+        slides = [side.window for side in self.sides if isinstance(side.window, Sliding)]
+        if any(window.leaves_early or window.found is Found.NOTHING for window in slides):
             return False
         tests = (part for side in self.sides for part in (*side.search.values, *side.search.rest))
         calls = (node.id for one in tests for node in one.walk() if isinstance(node, ast.FunctionCall))
@@ -248,15 +253,17 @@ def _side(
     one_way = given.left.unidirectional or given.right.unidirectional
     other = (given.right, given.left)[position]
     looked_into = other.unidirectional or not one_way
-    window = _window(side, source.schema, Scope((source,))) if named is None else None
+    window = window_of(side.input, source.schema, Scope((source,))) if named is None else None
     held = window if named is None else named.window
     looks = Search()
     if looked_into and is_queue(held):
         looks = search_of(given.on, checked.scope, position)
     elif looked_into:
         looks = Search(rest=tuple(conjuncts(given.on)))
-    if named is not None and not is_listed(held):
-        raise NotTyped(f"a join with the named window '{named.stream}', whose events have no order", side.input.span)
+    if held is not None and not held.is_joined:
+        raise NotTyped("a join with the window cron", side.input.span)
+    if held is not None and held.found is Found.MAP and checked.partition is not None and named is None:
+        raise NotTyped("unique keys that stay for ever, on a side of a join in a partition", side.input.span)
     if named is not None and looks.index not in ((), named.index):
         raise NotTyped(f"a named window ('{named.stream}') that joins look into by several keys", side.input.span)
     silent = named is not None and checked.partition is not None  # there named windows cause nothing
@@ -272,11 +279,3 @@ def _side(
         search=looks,
         named=named,
     )
-
-
-def _window(side: ast.JoinSide, schema: Schema, scope: Scope) -> Kept | None:
-    window = window_of(side.input, schema, scope)
-    if not is_listed(window) or (isinstance(window, Sliding) and window.delays):
-        assert side.input.window is not None
-        raise NotTyped(f"the window {side.input.window.id} of a join", side.input.window.span)
-    return window

@@ -55,8 +55,9 @@ class SideText(QueryText):
 
     @property
     def shows_expired(self) -> bool:
-        """Whether the join puts out pairs of events that leave."""
-        return events_of(self.read.checked) != "current"
+        """Whether something is done with pairs of events that leave: they are put out, or taken off the totals."""
+        window = self.own.window
+        return events_of(self.read.checked) != "current" or (isinstance(window, Batched) and window.takes_off)
 
     @property
     def is_found(self) -> bool:
@@ -69,7 +70,7 @@ class SideText(QueryText):
         window = self.own.window
         if isinstance(window, Sliding):
             return window.opens
-        return window is not None and self.shows_expired and window.time is None
+        return window is not None and self.shows_expired and not window.replaces_released
 
     @property
     def operator(self) -> int:
@@ -136,10 +137,12 @@ class SideRows:
         self._whole = whole
         self._text = text
         self._key = key
-        self._list = "left" if text.batches else "head"
+        window = text.own.window
+        #: Which list of the window is looked into.
+        self.list = "head" if window is None else window.found_in
         self._index = f"groups {text.name}"
         self._nodes = f"nodes {text.name}"
-        text.kept = self.wanted
+        text.kept = sorted({*text.kept, *self.wanted})
 
     @property
     def wanted(self) -> list[int]:
@@ -156,7 +159,7 @@ class SideRows:
         if not self._text.notes_looks:
             return []
         looked = self._whole.arrays.declare(f"{self._text.name}_looked", NUMBER, self._text.instances)
-        return [f"{looked}[{self._key}] = {self._text.name}_{self._list}_size[{self._key}]"]
+        return [f"{looked}[{self._key}] = {self._text.name}_{self.list}_size[{self._key}]"]
 
     @property
     def _keys(self) -> tuple[int, ...]:
@@ -231,7 +234,7 @@ class SideRows:
         test: Callable[[list[str]], list[str]],
         body: list[str],
     ) -> list[str]:
-        """Return what is done with each event that has a key, oldest first.
+        """Return what is done with each event that has a key, in the order of the operators: mostly oldest first.
 
         Parameters
         ----------
@@ -247,7 +250,7 @@ class SideRows:
         body : list of str
             What is done.
         """
-        name, all = self._text.name, f"{self._text.name}_{self._list}"
+        name, all = self._text.name, f"{self._text.name}_{self.list}"
         first, chain, size = f"{all}[{self._key}]", f"{name}_next", f"{all}_size[{self._key}]"
         seek: list[str] = []
         if keys:

@@ -11,14 +11,17 @@ from functools import partial
 from operator import add
 
 from spdist.language import ast
+from spdist.language.checking.scope import Scope
 from spdist.program.expressions import TypedWriter, Value, zero_of
 from spdist.program.joins.pair_groups import PairGroups
 from spdist.program.joins.pair_text import PairWriter
 from spdist.program.joins.shape import Joined, Side
 from spdist.program.joins.side_text import SideRows, SideText, named_text, sides_of
+from spdist.program.joins.unique_side import found_rows
 from spdist.program.joins.window_text import BatchSideWriter, ReleasedPairs, SideWriter, batch_side, sliding_side
 from spdist.program.parts import Block, Event, Most, QueryText, Whole, asked, indent
 from spdist.program.queries.filter_text import tested
+from spdist.program.queries.places import count_keys
 from spdist.program.queries.query_text import QueryWriter, by_kind
 from spdist.program.shape import Sliding
 from spdist.program.tables.lookup_text import TableSide
@@ -50,15 +53,16 @@ class JoinWriter(QueryWriter):
             assert isinstance(text, SideText)
             window = text.own.window
             kept: SideWriter | None = None
-            if isinstance(window, Sliding) and not window.gathers:
+            if isinstance(window, Sliding) and not side.releases:
                 kept = sliding_side(window.writer)(whole, text, window, key or "0")
+                kept.asked = partial(self._key_writer_of, side)
             self._kept.append(kept)
             rows: SideRows | TableSide | None = None
             if side.table is not None:
                 rows = TableSide(whole, side)
             elif self._join.holds(side):
                 named = side.named is not None
-                rows = SideRows(whole, named_text(side.named) if side.named else text, "0" if named else key or "0")
+                rows = found_rows(whole, named_text(side.named) if side.named else text, "0" if named else key or "0")
             self._rows.append(rows)
         #: Which side has no event in a pair that is put out.
         self._absent: int | None = None
@@ -100,6 +104,7 @@ class JoinWriter(QueryWriter):
             if side.read.streams == (self._block.stream,):
                 whole.count(f"nodes {side.name}", most)
                 whole.count(f"groups {side.name}", most)
+                count_keys(whole, side, most)
                 for room in (f"dues {side.name}", "timers") if side.read.timed else ():
                     whole.count(room, most + most)
         for room in ("nodes", "groups", "pairs"):  # candidates, groups and values of the totals
@@ -133,17 +138,21 @@ class JoinWriter(QueryWriter):
         """Return what passes over an event that does not meet the conditions in front of a side's window."""
         first: list[str] = []
         for condition in side.filters:
-            writer = self._own_writer(side)
+            writer = self._own_writer(self._query.sides[side.position].resolved)
             test = writer.condition(condition)
             first += [*writer.lines, f"if not ({test}):", "    continue"]
         return first
 
-    def _own_writer(self, side: Side) -> TypedWriter:
-        """Return a writer of conditions that stand in front of a side's window."""
-        text = self._query.sides[side.position]
+    def _key_writer_of(self, side: Side) -> TypedWriter:
+        """Return a writer of the key that makes an event the only one of a side's window."""
+        own = Scope((self._join.checked.scope.sources[side.position],))
+        return self._own_writer(lambda named: own.resolve(named).attribute)
+
+    def _own_writer(self, place_of: Callable[[ast.Variable], int]) -> TypedWriter:
+        """Return a writer of expressions over an event of a side, given which attribute a name means."""
 
         def variable(named: ast.Variable) -> Value:
-            return self._attribute(text.resolved(named))
+            return self._attribute(place_of(named))
 
         return TypedWriter(variable, self._timestamp, self._whole.name, self._whole.text_number)
 
@@ -168,12 +177,13 @@ class JoinWriter(QueryWriter):
             return [f"{place} = {self._block.begin}", *pieces]
         if batch.takes_chunks:
             return batch.block(self._entering, loop)
-        return loop(batch.takes(self._entering))
+        lines = loop(batch.takes(self._entering))
+        return results.hands_over(lines) if batch.goes_on and apart else lines
 
     def _releasing(self, side: Side, results: PairWriter, apart: bool) -> BatchSideWriter:
         """Return what writes the window of a side that releases batches."""
 
-        def pairs(event: Event, leaves: bool) -> list[str]:
+        def pairs(event: Event, leaves: bool = False) -> list[str]:
             found = self._pairs(side, event.read, event.timestamp, results, leaves=leaves)
             return [*self._looks(side), *(found if results.selects[leaves] else [])]
 
@@ -183,7 +193,9 @@ class JoinWriter(QueryWriter):
         text = self._query.sides[side.position]
         assert isinstance(text, SideText) and side.window is not None
         released = ReleasedPairs(results, pairs, resets, apart)
-        return batch_side(side.window.writer)(self._whole, text, self._key or "0", released)
+        batch = batch_side(side.window.writer)(self._whole, text, self._key or "0", released)
+        batch.asked = partial(self._key_writer_of, side)
+        return batch
 
     def _looks(self, side: Side) -> list[str]:
         """Return what notes that a side looks into the batch of the other one."""
@@ -192,12 +204,13 @@ class JoinWriter(QueryWriter):
 
     def _comes(self, side: Side, results: PairWriter) -> list[str]:
         """Return what is done with an event of a side."""
-        kept, lines = self._kept[side.position], self._looks(side)
+        kept, lines = self._kept[side.position], list[str]()
         if side.named is not None:
-            return [*lines, *self._passes(side, results)] or ["pass"]
+            return [*self._looks(side), *self._passes(side, results)] or ["pass"]
         if kept is not None:
             lines += kept.enters(self._attribute, self._timestamp, self._leaves(side, kept, results))
             lines += kept.changes()
+        lines += self._looks(side)  # not where the event is dropped
         current, expired = results.selects
         if current:
             source = self._entering.source

@@ -112,6 +112,10 @@ class BatchSideWriter(BatchWriter):
         found = self._rows.enters(event.read) if self._keeps else []
         return [*found, *super()._enters(event, node)]
 
+    def _holds(self, event: Event, where: str) -> list[str]:
+        found = self._rows.enters(event.read) if where == self._rows.list == "head" else []
+        return [*super()._holds(event, where), *found]
+
 
 def sliding_side(make: type[WindowWriter]) -> type[SideWriter]:
     """Return what writes a window on a side, given what writes it in a query."""

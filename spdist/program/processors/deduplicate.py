@@ -18,8 +18,9 @@ from spdist.program.processors.shape import bounded
 from spdist.program.processors.text import ProcessorWriter
 from spdist.program.registry import PROCESSORS
 from spdist.program.running.running import Running
+from spdist.program.states.key_words import known_keys
 from spdist.program.states.processor import ProcessorStates
-from spdist.program.states.unique import known_keys, load_keys
+from spdist.program.states.unique import load_keys
 from spdist.program.timer_text import NEVER
 from spdist.program.windows.kinds import Unique
 from spdist.program.windows.unique_keys import UniqueKeys

@@ -7,7 +7,7 @@ from spdist.program.parts import Block, Most, QueryText, Whole
 from spdist.program.patterns.shape import Matched
 from spdist.program.shape import Query, Read, Sliding
 
-__all__ = ["count_places"]
+__all__ = ["count_keys", "count_places"]
 
 
 def count_places(whole: Whole, query: QueryText, block: Block) -> None:
@@ -25,8 +25,7 @@ def count_places(whole: Whole, query: QueryText, block: Block) -> None:
     again = read.waits or isinstance(read, Matched) or (read.window is not None and read.window.regroups)
     again = again or _regroups(read)
     totals = begun + Most({query.name: 1}) if again else block.most
-    for room in () if read.window is None else read.window.rooms:
-        whole.count(room.format(query.name), block.most)
+    count_keys(whole, query, block.most)
     if isinstance(read.window, Sliding) and read.window.gathers:
         # A batch enters the totals with one event, where values may have stayed that left before they came.
         whole.count(f"nodes {query.name}", Most({query.name: 1}))
@@ -39,6 +38,13 @@ def count_places(whole: Whole, query: QueryText, block: Block) -> None:
     # Groups without totals: an event may have one when it comes, and again when it leaves.
     whole.count(f"groups {query.name}", totals if query.read.events != "all" else totals + totals)
     whole.count(f"pairs {query.name}", totals)
+
+
+def count_keys(whole: Whole, query: QueryText, most: Most) -> None:
+    """Count the places that a window uses besides its nodes, given how many events may come: of keys, of sessions."""
+    window = query.read.window
+    for room in () if window is None else window.rooms:
+        whole.count(room.format(query.name), most)
 
 
 def _regroups(read: Query) -> bool:

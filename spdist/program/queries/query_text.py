@@ -150,9 +150,11 @@ class QueryWriter:
         """Return what writes a window that has results for events later than they come."""
         assert self._read.window is not None
         make: type[BatchWriter] = self._read.window.writer
+        made: BatchWriter
         if isinstance(self._query, NamedText):
-            return batch_side(make)(self._whole, self._query, "0", results)
-        made = make(self._whole, self._query, self._key or "0", self._groups, self._writer, results)
+            made = batch_side(make)(self._whole, self._query, "0", results)
+        else:
+            made = make(self._whole, self._query, self._key or "0", self._groups, self._writer, results)
         made.asked = self._key_writer
         return made
 

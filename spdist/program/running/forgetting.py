@@ -72,11 +72,10 @@ def _keys(running: Running) -> Iterator[tuple[Any, Any]]:
                 slots = arrays[f"{aggregate.prefix}_d_slots"]
                 yield arrays[f"{aggregate.prefix}_d_keys"], slots[slots >= 0] * 3 + 1
         yield from _indexes(running, query)
-        yield from _sessions(running, query)
-        for side in (query, *query.sides):
-            yield from side_keys(running, side)
-        for one in (query, *query.fronts):
-            yield from _unique_keys(running, one)
+        for part in (query, *query.sides, *query.fronts):
+            yield from side_keys(running, part)
+            yield from _sessions(running, part)
+            yield from _unique_keys(running, part)
 
 
 def _values(running: Running, type: Type) -> Iterator[tuple[Any, Any]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy
 
-from spdist.java.objects import set_order
+from spdist.java.objects import concurrent_order, set_order
+from spdist.program.joins.unique_side import ordered_map
 from spdist.program.partition_text import ordered_partition
 from spdist.program.running.rooms import Rooms
-from spdist.program.states.key_words import key_texts
+from spdist.program.states.key_words import key_texts, known_keys
 
 __all__ = ["answer", "firing_of"]
 
@@ -21,11 +22,13 @@ def firing_of(query: str) -> str:
 
 def answer(running: Rooms, name: str, more: int, count: int) -> None:
     """Do what somebody asks for; see `Rooms.ask`."""
-    number = ordered_partition(name)
+    number, map = ordered_partition(name), ordered_map(name)
     if number is not None:
         _order_keys(running, number)
     elif name.startswith(_FIRING):
         _fire_after(running, name.removeprefix(_FIRING), more)
+    elif map is not None:
+        _order_map(running, map)
     else:
         running.ask(name, more, count)
 
@@ -47,3 +50,14 @@ def _order_keys(running: Rooms, partition: int) -> None:
     keys = dict(zip(key_texts(running, arrays[f"{name}_keys"][numbers], type), numbers.tolist(), strict=True))
     arrays[f"{name}_order"][: len(keys)] = [keys[key] for key in set_order(keys)]
     arrays[f"{name}_sorted"][:] = created, len(keys)
+
+
+def _order_map(running: Rooms, window: str) -> None:
+    """Write the numbers of a window's keys in the order in which Siddhi's map has them: O(keys)."""
+    arrays = running.arrays
+    query = next(one for one in running.program.parts if one.name == window)
+    assert query.unique is not None
+    numbers, _, keys = known_keys(running, query, query.unique)
+    by_key = dict(zip(keys, numbers.tolist(), strict=True))
+    arrays[f"{window}_shown"][: len(by_key)] = [by_key[key] for key in concurrent_order(by_key)]
+    arrays[f"{window}_shown_of"][0] = len(by_key)

@@ -57,12 +57,12 @@ def side_keys(running: Running, side: QueryText) -> list[tuple[Any, Any]]:
 def load_index(running: Running, side: QueryText) -> None:
     """Have the events of a side be found by their keys, in the order of their lists."""
     assert isinstance(side, SideText)
-    name, arrays, places = side.name, running.arrays, side.own.search.index
-    if f"{name}_of" not in arrays:
+    name, arrays, places, window = side.name, running.arrays, side.own.search.index, side.own.window
+    if f"{name}_of" not in arrays or window is None:
         return
     count = int(arrays[f"{name}_free"][1])
     running.reserve(f"groups {name}", count)
-    instances = _instances(running, name, "left" if side.batches else "head", count)
+    instances = _instances(running, name, window.found_in, count)
     words, known = [], instances >= 0
     if side.keyed is not None:
         words.append(instances)

@@ -14,10 +14,22 @@ import numpy
 import pyarrow as pa
 
 from spdist.java.numbers import float32, text_of, text_of_float32
+from spdist.java.objects import box_float
 from spdist.language.types import Type
+from spdist.program.parts import QueryText
 from spdist.program.running.rooms import Rooms
+from spdist.program.windows.kinds import Unique
 
-__all__ = ["key_numbers", "key_texts", "keys_of_texts", "real_key", "real_values", "real_words", "words_of"]
+__all__ = [
+    "key_numbers",
+    "key_texts",
+    "keys_of_texts",
+    "known_keys",
+    "real_key",
+    "real_values",
+    "real_words",
+    "words_of",
+]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
 
@@ -80,3 +92,22 @@ def key_texts(running: Rooms, words: Any, type: Type) -> list[str]:
         written = text_of_float32 if type is Type.FLOAT else text_of
         return [written(value) for value in real_values(words).tolist()]
     return [text_of(bool(word) if type is Type.BOOL else word) for word in words.tolist()]
+
+
+# Keys of which a window has one event each.
+
+
+def known_keys(running: Rooms, query: QueryText, unique: Unique) -> tuple[Any, list[int], list[Any]]:
+    """Return the numbers of all keys, the number of the partition's key of each, and the keys."""
+    table = f"{query.name}_u_k"
+    slots = running.arrays[f"{table}_slots"]
+    numbers = numpy.sort(slots[slots >= 0])
+    words = running.arrays[f"{table}_keys"].reshape(-1, running.program.arrays.tables[table].width)[numbers]
+    type = Type.DOUBLE if unique.type in _REALS else unique.type
+    own = words[:, -2]
+    keys = running.values.shown(real_values(own) if type is Type.DOUBLE else own, words[:, -1], type)
+    if unique.as_text:
+        keys = list(map(text_of, keys))
+    elif unique.type is Type.FLOAT:
+        keys = list(map(box_float, keys))
+    return numbers, [0] * len(keys) if query.keyed is None else words[:, 0].tolist(), keys

@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy
 
-from spdist.java.numbers import text_of
-from spdist.java.objects import box_float, bucket_of
+from spdist.java.objects import bucket_of
 from spdist.language.types import Type
 from spdist.operators.base import Arrival
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
-from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
+from spdist.program.states.key_words import key_numbers, known_keys, real_key, words_of
 from spdist.program.windows.kinds import EARLIEST, Kept, Unique
 
-__all__ = ["UniqueState", "known_keys", "load_keys", "load_unique", "stored_unique"]
+__all__ = ["UniqueState", "load_keys", "load_unique", "stored_unique"]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
 #: So many buckets show all of a hash.
@@ -56,7 +55,7 @@ class UniqueState:
     due : list of int
         The wake-ups asked for.
     reset_at : int
-        The timestamp of the next sign that totals begin anew, where somebody looks at it.
+        The timestamp of the next sign that totals begin anew; any where nobody looks at it.
     counts : list of tuple of int
         How often each key has come, and after how many rounds it came first, where that is counted.
     total : int
@@ -238,7 +237,7 @@ def _store_counts(running: Running, query: QueryText, number: int, state: Unique
     if f"{prefix}_held" in arrays:
         state.passed, state.number, state.torn = value("passed", 0), value("number", 0), bool(value("torn", 0))
     state.capacity, state.full, state.latest = value("capacity", 16), bool(value("full", 0)), value("latest", EARLIEST)
-    state.reset_at, state.total = value("reset_at", EARLIEST), value("total", 0)
+    state.reset_at, state.total = value("reset_at", 0), value("total", 0)
     times = [value("begin", 0), value("ending", EARLIEST), value("reached", 0)]
     if times[1] != EARLIEST:
         state.times = list(times)
@@ -251,19 +250,3 @@ def _listed(running: Running, query: QueryText, name: str, count: int) -> list[A
     ends = numpy.zeros(count + 1, numpy.int64)
     running.compiled.kernels.walk(arrays[name], arrays[f"{query.name}_next"], count, order, ends)
     return [order[begin:end] for begin, end in pairwise(ends.tolist())]
-
-
-def known_keys(running: Running, query: QueryText, unique: Unique) -> tuple[Any, list[int], list[Any]]:
-    """Return the numbers of all keys, the number of the partition's key of each, and the keys."""
-    table = f"{query.name}_u_k"
-    slots = running.arrays[f"{table}_slots"]
-    numbers = numpy.sort(slots[slots >= 0])
-    words = running.arrays[f"{table}_keys"].reshape(-1, running.program.arrays.tables[table].width)[numbers]
-    type = Type.DOUBLE if unique.type in _REALS else unique.type
-    own = words[:, -2]
-    keys = running.values.shown(real_values(own) if type is Type.DOUBLE else own, words[:, -1], type)
-    if unique.as_text:
-        keys = list(map(text_of, keys))
-    elif unique.type is Type.FLOAT:
-        keys = list(map(box_float, keys))
-    return numbers, [0] * len(keys) if query.keyed is None else words[:, 0].tolist(), keys

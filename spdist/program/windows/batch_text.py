@@ -208,9 +208,10 @@ class BatchWriter:
         return [*self._leaves(), *self._resets()]
 
     def _leaves(self) -> list[str]:
-        """Return what lets the batch before leave: nothing where it is shown to nobody, as in Siddhi."""
+        """Return what lets the batch before leave: where it is shown to nobody mostly nothing, as in Siddhi."""
         if not self._expires:
-            return []
+            goes = self._keeps and self._window.replaces_released
+            return [*self._each("left", self._goes()), *self._frees("left")] if goes else []
         group, prefix, found = f"{self._prefix}_g[d]", self._prefix, list[str]()
         if self._window.is_cut:  # its group is gone with the piece that it came in
             group, found = self._groups.number, [*self._groups.finds(self._kept), *self._groups.joins()]

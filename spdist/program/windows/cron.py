@@ -16,7 +16,7 @@ from spdist.program.shape import Read
 from spdist.program.states.window import Lists, ListStates, Rest
 from spdist.program.timer_text import NEVER, TimerWriter
 from spdist.program.windows.batch_text import BatchWriter
-from spdist.program.windows.kinds import Sliding, WindowCall
+from spdist.program.windows.kinds import Found, Sliding, WindowCall
 
 __all__ = ["Cron", "CronWriter"]
 
@@ -68,9 +68,14 @@ class Cron(Sliding):
         return True
 
     @property
-    def is_listed(self) -> bool:
-        """Whether what it holds is a list in the order of the operators: joins are left to these."""
+    def is_joined(self) -> bool:
+        """Whether it may stand on a side of a join: such joins are left to operators."""
         return False
+
+    @property
+    def found(self) -> Found:
+        """How a join finds what it holds: as in Siddhi it does not."""
+        return Found.NOTHING
 
     @property
     def lists(self) -> tuple[str, ...]:

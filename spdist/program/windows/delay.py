@@ -51,7 +51,7 @@ class DelayWriter(BatchWriter):
 
     def _declare(self) -> None:
         super()._declare()
-        self._timer = TimerWriter(self._whole.arrays, self._query, self._key)
+        self._timer = TimerWriter(self._whole.arrays, self._query, self._key, self._query.operator)
         self._latest = self._whole.arrays.declare(f"{self._prefix}_latest", NUMBER, self._query.instances, NEVER)
 
     def takes(self, event: Event) -> list[str]:
@@ -88,6 +88,7 @@ class DelayWriter(BatchWriter):
             f"    d = {prefix}_head[{key}]",
             f"    {prefix}_head[{key}] = {prefix}_next[d]",
             f"    {prefix}_head_size[{key}] -= 1",
+            *indent(self._goes()),
             *indent(groups.passes(event.read, enters)),
             f"    {prefix}_next[d] = {prefix}_free[0]",
             f"    {prefix}_free[0] = d",

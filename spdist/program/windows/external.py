@@ -140,12 +140,6 @@ class ExternalBatchWriter(BatchWriter):
     def _closed_at(self) -> str:
         return f"{self._prefix}_reached[{self._key}]"
 
-    def _leaves(self) -> list[str]:
-        """Return what lets the batch before leave, also where it is shown to nobody."""
-        if self._expires or not self._keeps:
-            return super()._leaves()
-        return [*self._each("left", self._goes()), *self._frees("left")]
-
     def _leaving_times(self) -> tuple[list[str], str]:
         """Return source of when events leave, whoever has looked at them."""
         return [], self._closed_at

@@ -17,7 +17,7 @@ from spdist.program.parts import indent
 from spdist.program.registry import WINDOWS
 from spdist.program.shape import Read
 from spdist.program.states.unique import UniqueState
-from spdist.program.windows.kinds import Sliding, WindowCall
+from spdist.program.windows.kinds import Found, Sliding, WindowCall
 from spdist.program.windows.unique import UniqueStates, unique_by
 from spdist.program.windows.unique_text import ListWriter
 
@@ -70,6 +70,11 @@ class Frequent(Sliding):
     def states(self) -> FrequentStates:
         """What knows its state."""
         return FrequentStates(self)
+
+    @property
+    def found(self) -> Found:
+        """How a join finds what it holds."""
+        return Found.BUCKETS
 
     @property
     def leaves_early(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from spdist.language import ast
@@ -18,6 +19,7 @@ __all__ = [
     "JOINED",
     "NONE",
     "Batched",
+    "Found",
     "Kept",
     "Sliding",
     "TypedWindow",
@@ -39,6 +41,19 @@ CRON_RANK = 2_500_000
 CRON_WINDOWS = 1 << 18
 #: The length of a window that has one, and holds nothing.
 NONE = -1
+
+
+class Found(Enum):
+    """How a join finds what a window holds.
+
+    As a list, oldest first; in the order of the buckets of its keys in a ``HashMap``; in that of a
+    ``ConcurrentHashMap`` that keys never leave; or not at all.
+    """
+
+    LIST = "list"
+    BUCKETS = "buckets"
+    MAP = "map"
+    NOTHING = "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +172,11 @@ class TypedWindow:
         return ()
 
     @property
+    def is_joined(self) -> bool:
+        """Whether it may stand on a side of a join."""
+        return True
+
+    @property
     def shares_period(self) -> bool:
         """Whether its open period is one for all keys of a partition."""
         return False
@@ -227,14 +247,19 @@ class Sliding(TypedWindow):
         return self.unique is None and not self.delays
 
     @property
-    def is_listed(self) -> bool:
-        """Whether what it holds is a list in the order of the operators."""
-        return self.unique is None
+    def is_queue(self) -> bool:
+        """Whether what a join finds is a list that events leave in the order in which they came."""
+        return self.found is Found.LIST and self.unique is None and not self.gathers
 
     @property
-    def is_queue(self) -> bool:
-        """Whether events leave that list in the order in which they came."""
-        return self.is_listed and not (self.delays or self.gathers)
+    def found(self) -> Found:
+        """How a join finds what it holds."""
+        return Found.MAP if self.unique is not None and not (self.length or self.span) else Found.LIST
+
+    @property
+    def found_in(self) -> str:
+        """Which of its lists that is."""
+        return "head"
 
     @property
     def one_by_one(self) -> bool:
@@ -321,14 +346,9 @@ class Batched(TypedWindow):
         return self.unique is None
 
     @property
-    def is_listed(self) -> bool:
-        """Whether what it has released last is a list in the order of the operators."""
-        return self.unique is None
-
-    @property
     def is_queue(self) -> bool:
-        """Whether events leave that list in the order in which they came."""
-        return self.is_listed
+        """Whether what a join finds is a list that events leave in the order in which they came."""
+        return self.found is Found.LIST and self.unique is None
 
     @property
     def regroups(self) -> bool:
@@ -342,8 +362,28 @@ class Batched(TypedWindow):
 
     @property
     def keeps(self) -> bool:
-        """Whether all that it has released is found for ever, where nobody is shown what leaves."""
+        """Whether what it has released is found, where nobody is shown what leaves."""
         return not self.chunked and bool(self.length or self.span)
+
+    @property
+    def takes_off(self) -> bool:
+        """Whether what leaves is taken off the totals of a join also where nobody is shown that, as in Siddhi."""
+        return self.unique is not None and self.time is None
+
+    @property
+    def replaces_released(self) -> bool:
+        """Whether that is what was released last, and not all that ever was."""
+        return self.unique is not None or self.time is not None
+
+    @property
+    def found(self) -> Found:
+        """How a join finds what it holds."""
+        return Found.BUCKETS if self.found_in == "head" else Found.LIST
+
+    @property
+    def found_in(self) -> str:
+        """Which of its lists that is: what was released, or keys that wait until there are enough."""
+        return "head" if self.unique is not None and not self.span else "left"
 
     @property
     def is_timed(self) -> bool:

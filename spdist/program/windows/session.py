@@ -21,7 +21,7 @@ from spdist.program.shape import Read
 from spdist.program.states.key_words import key_numbers
 from spdist.program.states.nodes import stored_list
 from spdist.program.states.window import Lists, ListStates
-from spdist.program.windows.kinds import Sliding, WindowCall, constant_of
+from spdist.program.windows.kinds import Found, Sliding, WindowCall, constant_of
 from spdist.program.windows.text import WindowWriter
 
 __all__ = ["SessionWriter", "Sessions"]
@@ -63,9 +63,9 @@ class Sessions(Sliding):
         return SessionStates(self)
 
     @property
-    def is_listed(self) -> bool:
-        """Whether what it holds is a list in the order of the operators."""
-        return False
+    def found(self) -> Found:
+        """How a join finds what it holds: as in Siddhi it does not."""
+        return Found.NOTHING
 
     @property
     def is_even(self) -> bool:

@@ -16,7 +16,6 @@ from spdist.program.windows.kinds import Kept, WindowCall
 __all__ = [
     "events_of",
     "filters_of",
-    "is_listed",
     "is_queue",
     "shows_snapshots",
     "window_of",
@@ -26,11 +25,6 @@ __all__ = [
 def events_of(checked: CheckedQuery) -> str:
     """Return which results a query puts out that events can leave: a snapshot needs all, where nothing is said."""
     return checked.query.output.events or ("all" if shows_snapshots(checked) else "current")
-
-
-def is_listed(window: Kept | None) -> bool:
-    """Tell whether what a window holds, or has released last, is a list in the order of the operators."""
-    return window is None or window.is_listed
 
 
 def is_queue(window: Kept | None) -> bool:

@@ -249,7 +249,8 @@ class UniqueBatchStates(UniqueStates):
         table = HashMap((key, row) for key, (_, row) in held.by_key.items())
         table.capacity = held.capacity
         released = held.before[0][0] if held.before else 0
-        state: Any = [table, [row for _, row in held.before], released, (held.reset_at, nothing)]
+        reset = None if held.reset_at == EARLIEST else (held.reset_at, nothing)
+        state: Any = [table, [row for _, row in held.before], released, reset]
         if not window.span:
             return state
         state = [state, held.times[1], held.due]

@@ -67,6 +67,12 @@ class UniqueKeys:
         found = finds(self._whole.arrays, self._table, self.room, [*self._words, *words], self.number)
         return [*writer.lines, *found], value
 
+    @property
+    def count(self) -> str:
+        """Source of how many keys there are."""
+        self._whole.arrays.table(self._table, self._width, self.room)
+        return f"{self._table}_meta[2]"
+
     def forgets(self, number: str) -> str:
         """Return what forgets a key."""
         return f"release({self._whole.arrays.table(self._table, self._width, self.room)}, {number}, {self._width})"

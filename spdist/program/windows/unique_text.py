@@ -14,6 +14,7 @@ from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
 from spdist.program.key_text import key_word
 from spdist.program.parts import Event, indent
 from spdist.program.shape import Unique
+from spdist.program.timer_text import NEVER
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.external import ExternalBatchWriter
 from spdist.program.windows.period_text import PeriodWriter
@@ -54,7 +55,8 @@ class UniqueWriter(WindowWriter):
         head = f"{prefix}_head[{keys.number}]"
         before = [f"d = {head}", "if d >= 0:", *indent(self._left(leaving))]
         if self._unique.first:
-            self._query.kept = []
+            if not self._query.is_found:
+                self._query.kept = []
             before = [f"if {head} >= 0:", "    continue"]
         return [
             *keys.finds(self.asked())[0],
@@ -335,7 +337,7 @@ class UniqueBatchWriter(UniqueBatchText):
             "n += 1",
         ]
         places = f"{prefix}_order, {prefix}_spare, {prefix}_bucket, text_starts, text_bytes"
-        noted = [f"if {prefix}_head[{key}] >= 0:", f"    {self._noted} = now"] if self._query.notes_resets else []
+        noted = [f"if {prefix}_head[{key}] >= 0:", f"    {self._noted} = now"]
         return [
             *noted,
             "n = 0",
@@ -347,6 +349,15 @@ class UniqueBatchWriter(UniqueBatchText):
             f"        {prefix}_next[{prefix}_order[k]] = {prefix}_order[k + 1] if k + 1 < n else -1",
             *super()._releases(),
         ]
+
+    @property
+    def _asks_for_first(self) -> bool:
+        """Whether it is seen that totals do not begin anew with the first batch: there are those of a join's pairs."""
+        return self._query.notes_resets or self._query.is_found
+
+    def _renews(self) -> list[str]:
+        renews = super()._renews()
+        return [f"if {self._noted} != {NEVER}:", *indent(renews)] if renews and self._asks_for_first else renews
 
     @property
     def _reset_at(self) -> str:
@@ -401,7 +412,8 @@ class UniquePeriodWriter(UniqueBatchWriter, PeriodWriter):
 
     @property
     def _calm(self) -> list[str]:
-        return [*super()._calm, *([f"{self._full} == 0"] if self._full else [])]
+        left = [] if self._expires or not self._keeps else [f"{self._prefix}_left[{self._key}] < 0"]
+        return [*super()._calm, *left, *([f"{self._full} == 0"] if self._full else [])]
 
     def _ended(self, released: list[str]) -> list[str]:
         """Return what is done when a timer has ended the open period, given what releases it."""
