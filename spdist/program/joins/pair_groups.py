@@ -40,11 +40,16 @@ class PairGroups(BatchGroups):
         links = (self.arrays.declare(f"{prefix}_{name}", NUMBER, self.room, "-1") for name in ("earlier", "others"))
         return ", ".join((*ends, *links))
 
+    @property
+    def _known(self) -> str:
+        """The array that says which groups are in the list."""
+        return self.arrays.declare(f"{self.prefix}_known", FLAG, self.room)
+
     def finds(self, read: Callable[[int], Value]) -> list[str]:
         """Return what finds the number of a pair's group, which is one of those that have totals then."""
         if not self._listed:
             return super().finds(read)
-        known = f"{self.arrays.declare(f'{self.prefix}_known', FLAG, self.room)}[{self.number}]"
+        known = f"{self._known}[{self.number}]"
         joins = [f"if {known} == 0:", f"    {known} = 1", f"    append({self._list}, {self.key}, {self.number})"]
         return [*super().finds(read), *joins]
 
@@ -61,7 +66,7 @@ class PairGroups(BatchGroups):
             f"{groups}, {prefix}_groups_end[{key}] = -1, -1",
             "while gone >= 0:",
             *indent(self.anew("gone")),
-            f"    {prefix}_known[gone] = 0",
+            f"    {self._known}[gone] = 0",
             f"    if {waits}[gone] == 0:",
             f"        {waits}[gone] = 1",
             f"        {late}[late] = gone",
@@ -73,7 +78,7 @@ class PairGroups(BatchGroups):
         """Return what is done with a group that is forgotten."""
         if not self._listed:
             return []
-        known = f"{self.prefix}_known[{group}]"
+        known = f"{self._known}[{group}]"
         return [f"if {known} != 0:", f"    {known} = 0", f"    unlink({self._list}, {self._key_of(group)}, {group})"]
 
     def _key_of(self, group: str) -> str:
