@@ -305,8 +305,10 @@ def _behind(made: Read, window: Kept, given: ast.SingleInput) -> tuple[ast.Expre
         raise NotTyped("'in' of a table in a filter behind a window", given.span)
     select = made.checked.query.select
     totals = any(aggregates_in(item.expression) for item in select.items)
-    # They only begin anew where the conditions let the copy of an event pass that says so; it must be one that is held.
-    unknown = isinstance(window, Batched) and (window.unique is not None or window.passes or window.timeout > 0)
+    # They only begin anew where the conditions let the copy of an event pass that says so; it must be known.
+    calls = any(isinstance(node, ast.FunctionCall) for node in nodes)
+    passes = isinstance(window, Batched) and window.passes
+    unknown = isinstance(window, Batched) and (window.timeout > 0 or window.unique is not None or (passes and calls))
     stays = totals and isinstance(window, Batched) and made.puts_out_expired and select.group_by
     if stays or ((totals or shows_snapshots(made.checked)) and unknown):
         raise NotTyped("totals behind a filter behind such a window", given.span)

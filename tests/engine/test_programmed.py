@@ -219,7 +219,7 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
             "'in' of a table in a filter behind a window",
         ),
         (
-            "from S#window.lengthBatch(3, true)[ok] select count() as n insert into Out;",
+            "from S#window.lengthBatch(3, true)[str:upper(sym) == 'A'] select count() as n insert into Out;",
             "totals behind a filter behind such a window",
         ),
         (

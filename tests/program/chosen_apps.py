@@ -8,6 +8,7 @@ __all__ = [
     "ARRANGED",
     "BATCHES",
     "BEHIND",
+    "BEHIND_COPIES",
     "BEHIND_KNOWN",
     "CHUNKS",
     "EXPANDED",
@@ -77,6 +78,22 @@ from S#window.batch()[volume > 0] select volume, kind order by volume insert exp
 from S#window.timeBatch(700, true)[not ok] select sym, rate insert all events into Out14;
 from S#window.length(2)[price is null or price > 1.0] select total, count() as n having sum(total) > 0L
 insert all events into Out15;
+end;
+"""
+#: Filters behind windows where the copy of an event that lets totals begin anew is one of an event that may be gone.
+BEHIND_COPIES = f"""{STREAM}
+from S#window.lengthBatch(3, true)[ok] select sym, count() as n, sum(volume) as v group by sym insert into Out1;
+from S#window.lengthBatch(1, true)[volume > 0] select sum(total) as t, max(price) as p insert all events into Out2;
+from S[volume > 0]#window.timeBatch(90, true)[ok][kind != 'x'] select kind, sum(volume) as v group by kind
+insert into Out3;
+from S#window.timeBatch(60, 7, true)[not ok] select count() as n, distinctCount(sym) as d
+insert expired events into Out4;
+from S#window.batch()[volume > 0] select kind, sum(volume) as v, max(rate) as r insert expired events into Out5;
+from S#window.batch(2)[ok] select sym, count() as n insert into Out6;
+from S#window.lengthBatch(2, true)[ok] select sym, count() as n output snapshot every 70 milliseconds insert into Out11;
+partition with (sym of S) begin
+from S#window.timeBatch(70, true)[kind == 'x' or ok] select kind, count() as n group by kind insert into Out12;
+from S#window.batch()[ok] select count() as n insert all events into Out13;
 end;
 """
 #: The same by attributes that are never null.

@@ -31,6 +31,7 @@ from tests.program.chosen_apps import (
     ARRANGED,
     BATCHES,
     BEHIND,
+    BEHIND_COPIES,
     BEHIND_KNOWN,
     CHUNKS,
     EXPANDED,
@@ -59,7 +60,8 @@ from tests.program.program_names import unknown_names
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 _SUBJECTS = [ARRANGED, BATCHES, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING, UNIQUE, UNIQUE_MORE]
-_SUBJECTS += [BEHIND, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES, TRUTHS, LATE, UNIQUE_JOINED, EXPANDED]
+_SUBJECTS += [BEHIND, BEHIND_COPIES, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES]
+_SUBJECTS += [TRUTHS, LATE, UNIQUE_JOINED, EXPANDED]
 _SUBJECTS += [PURGED, SHARED, SEVERAL_KEYS]
 #: In these some attribute is never null.
 _WHOLE = (SORTED, EXTERNAL, BEHIND_KNOWN, TRUTHS)
@@ -213,7 +215,7 @@ def test_a_drawn_app_does_the_same_with_its_program(group: int) -> None:
             out += alike(checked_app(text), random, interpreted, steps=12)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}\n{text}") from error
-    assert out > 250  # rate limits, limits and filters let little of it through
+    assert out > 200  # rate limits, limits and filters let little of it through
 
 
 @pytest.mark.parametrize("app", _SUBJECTS)

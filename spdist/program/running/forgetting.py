@@ -89,6 +89,10 @@ def _values(running: Running, type: Type) -> Iterator[tuple[Any, Any]]:
         yield from _limits(running, query, type)
     for query in running.program.parts:
         types = query.read.types
+        for place, own in enumerate(types):
+            name = f"{query.name}_c_{place}"
+            if name in arrays and own is type:
+                yield arrays[name], numpy.arange(len(arrays[name]))
         kept = [(place, "w") for place in query.kept] + [(place, "p") for place in range(len(types))]
         for place, part in kept:
             name = f"{query.name}_{part}_{place}"

@@ -11,11 +11,12 @@ import numpy
 
 from spdist.functions.aggregators import distinct_key, distinct_real
 from spdist.language.types import Type
+from spdist.operators.base import Row
 from spdist.program.parts import Aggregate, QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, real_values, words_of
 
-__all__ = ["packed", "unpack"]
+__all__ = ["load_copied", "packed", "stored_copy", "unpack"]
 
 
 def unpack(
@@ -129,3 +130,27 @@ def _pairs(running: Running, aggregate: Aggregate) -> dict[int, dict[Any, int]]:
     for group, value, count in zip(words[:, 0].tolist(), values, counts, strict=True):
         found.setdefault(group, {})[value] = count
     return found
+
+
+# The event that is copied for the sign that totals begin anew (`spdist.program.windows.batch_text.BatchWriter`).
+
+
+def load_copied(running: Running, query: QueryText, number: int, row: Row | None) -> None:
+    """Note what conditions behind a window look at, of the event that is copied for a key of the partition."""
+    for place in query.tested if row else ():
+        name = f"{query.name}_c_{place}"
+        if row and name in running.arrays:
+            values, nulls = running.values.taken([row[place]], query.read.types[place])
+            running.arrays[name][number], running.arrays[f"{name}_n"][number] = values[0], nulls[0]
+
+
+def stored_copy(running: Running, query: QueryText, number: int) -> Row:
+    """Return the event that is copied for a key of the partition, as far as somebody looks at it; nothing else."""
+    arrays, types = running.arrays, query.read.types
+    row: list[Any] = [None] * len(types)
+    for place in query.tested:
+        name = f"{query.name}_c_{place}"
+        if name in arrays:
+            at = slice(number, number + 1)
+            (row[place],) = running.values.shown(arrays[name][at], arrays[f"{name}_n"][at], types[place])
+    return tuple(row)

@@ -102,8 +102,12 @@ class BatchWriter:
                 *indent(self._results.hands_over(self._chunk([*self._closes(), *self._releases()]))),
             ]
         count = self._whole.arrays.declare(f"{prefix}_count", NUMBER, self._query.instances)
-        full = [f"if {count}[{key}] == {length}:", *indent([*self._closes(), f"{count}[{key}] = 0"])]
-        return self._results.hands_over(self._chunk([*full, f"{count}[{key}] += 1", *self._passes(event)]))
+        first, again = list[str](), list[str]()
+        if self._copies:  # one that ends a batch is copied only where there is none of that
+            came = f"{self._whole.arrays.declare(f'{prefix}_came', FLAG, self._query.instances)}[{key}]"
+            first, again = self._comes(came, event), [f"{came} = 0"]
+        full = [f"if {count}[{key}] == {length}:", *indent([*self._closes(), *again, f"{count}[{key}] = 0"])]
+        return self._results.hands_over(self._chunk([*first, *full, f"{count}[{key}] += 1", *self._passes(event)]))
 
     @property
     def cuts(self) -> bool:
@@ -245,7 +249,28 @@ class BatchWriter:
         renews = self._renews()
         if not (renews and self._query.behind):
             return renews
+        if self._copies:
+            return self._groups.passes(self._copy, renews)
         return [f"d = {self._prefix}_head[{self._key}]", *self._groups.passes(self._kept, renews)]
+
+    @property
+    def _copies(self) -> bool:
+        """Whether that event may be gone by then: so it is known what conditions behind the window look at."""
+        return bool(self._query.behind) and self._window.passes
+
+    def _copy(self, place: int) -> Value:
+        """Return the value of an attribute of the event that is copied, which is known for each key as ``q_c``."""
+        type = self._query.type_at(place)
+        values, nulls = self._whole.attribute(f"{self._prefix}_c", place, type, self._query.instances)
+        return Value(f"{values}[{self._key}]", f"{nulls}[{self._key}] != 0", type)
+
+    def _is_copied(self, read: Callable[[int], Value]) -> list[str]:
+        """Return what notes that an event is the one that will be copied."""
+        lines: list[str] = []
+        for place in sorted(self._query.tested) if self._copies else ():
+            copy, value = self._copy(place), read(place)
+            lines += [f"{copy.text} = {value.text}", f"{copy.null.removesuffix(' != 0')} = {value.null}"]
+        return lines
 
     def _renews(self) -> list[str]:
         """Return what lets all totals begin anew, whichever event the sign for it copies."""
@@ -264,8 +289,9 @@ class BatchWriter:
 
     def _comes(self, came: str, event: Event) -> list[str]:
         """Return what notes that an event has come since the totals began anew, and the first one's timestamp."""
-        first = [f"if {came} == 0:", f"    {self._noted} = {event.timestamp}"] if self._query.notes_resets else []
-        return [*first, f"{came} = 1"]
+        first = [f"{self._noted} = {event.timestamp}"] if self._query.notes_resets else []
+        first += self._is_copied(event.read)
+        return [*([f"if {came} == 0:", *indent(first)] if first else []), f"{came} = 1"]
 
     def _releases(self) -> list[str]:
         """Return what lets the events of the open batch enter; they are among those that were released last then."""

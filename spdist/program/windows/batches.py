@@ -10,6 +10,7 @@ from spdist.program.parts import Event, QueryText
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
+from spdist.program.states.totals import load_copied, stored_copy
 from spdist.program.states.window import Lists, ListStates, Rest
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
 from spdist.program.windows.kinds import EARLIEST, NONE, Batched, WindowCall
@@ -70,7 +71,10 @@ class EachWriter(BatchWriter):
 
 
 class BatchStates(ListStates):
-    """The state of a window of batches; the end of the open period is one for all keys, and stands in `Rest.more`."""
+    """The state of a window of batches.
+
+    `Rest.more` is the end of the open period, which is one for all keys, and the event that a RESET copies.
+    """
 
     window: Batches
     names = ("looked", "count", "came", "reset_at")
@@ -83,12 +87,16 @@ class BatchStates(ListStates):
         """Return how many events were looked at, and what is known of those that pass immediately."""
         window = self.window
         looked = {"looked": state[3 if window.span else -1]}
+        copied = self.copied(state)
         if window.counts:
-            return {**looked, "count": state[3]}
-        copied = state[1 if window.chunked else 2]
+            return {**looked, "count": state[3], "came": int(copied is not None)}
         if not window.passes or copied is None:
             return looked
         return {**looked, "came": 1, "reset_at": copied[0]}
+
+    def copied(self, state: Any) -> Any:
+        """Return the event that the next RESET copies; None where there is none."""
+        return state[1 if self.window.chunked else 2]
 
     def load_more(
         self,
@@ -97,34 +105,40 @@ class BatchStates(ListStates):
         states: Sequence[tuple[int, Any]],
         held: Sequence[tuple[int, int, Lists]],
     ) -> None:
-        """Take over the end of the open period."""
-        for _, state in states if query.read.timed else ():
-            if state[4] is not None:
+        """Take over the end of the open period, and the event that is copied."""
+        passes = self.window.passes and f"{query.name}_came" in running.arrays
+        for number, state in states:
+            if query.read.timed and state[4] is not None:
                 running.arrays[f"{query.name}_ending"][0] = state[4]
+            copied = self.copied(state) if passes else None
+            load_copied(running, query, number, copied if self.window.counts or copied is None else copied[1])
 
     def state(self, read: Read, lists: Lists, rest: Rest) -> Any:
         """Return the operator's state."""
-        window, came = self.window, rest.noted.get("count", 0) or rest.noted.get("came", 0)
+        window = self.window
+        came = rest.noted.get("count" if window.counts else "came", 0)
+        ending, copy = rest.more or (None, ())
         batch, before = list(lists.get("head", ())), list(lists.get("left", ()))
         looked, reset_at = rest.noted.get("looked", 0), rest.noted.get("reset_at", EARLIEST)
-        # The event that a RESET copies: nobody looks at more than whether there is one, and when it came.
-        nothing = (None,) * len(read.schema)
+        # Of the event that a RESET copies mostly nobody looks at more than whether there is one, and when it came.
+        nothing = copy or (None,) * len(read.schema)
         if window.chunked:
             return [before, (reset_at, nothing) if came else None, looked]
         if window.span:
             copied = batch[0] if batch else (reset_at, nothing) if came else None
-            return [batch, before, copied, looked, rest.more, rest.due]
-        return [batch, before, batch[0][1] if batch else nothing if came else None, came, looked]
+            return [batch, before, copied, looked, ending, rest.due]
+        is_copied = rest.noted.get("came", came)
+        return [batch, before, batch[0][1] if batch else nothing if is_copied else None, came, looked]
 
     def rests(self, running: Running, query: QueryText, count: int) -> list[Rest]:
         """Return what the windows know besides their lists; the wake-up of one that sleeps is asked for again."""
         rests = super().rests(running, query, count)
-        if query.read.timed:
-            ending, asleep = open_period(running, query, self.window.span, 0)
-            if asleep:
-                rests[asleep - 1].due = [ending]
-            for rest in rests:
-                rest.more = None if ending == EARLIEST else ending
+        ending, asleep = open_period(running, query, self.window.span, 0) if query.read.timed else (EARLIEST, 0)
+        if asleep:
+            rests[asleep - 1].due = [ending]
+        for number, rest in enumerate(rests):
+            copy = stored_copy(running, query, number) if self.window.passes else ()
+            rest.more = None if ending == EARLIEST else ending, copy
         return rests
 
 

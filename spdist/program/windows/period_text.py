@@ -115,9 +115,9 @@ class PeriodWriter(BatchWriter):
     def _resets(self) -> list[str]:
         """Return what lets all totals begin anew, where an event has come since they did."""
         came = f"{self._prefix}_came[{self._key}]"
-        if self._window.passes:
-            return [f"if {came} != 0:", *indent([f"{came} = 0", *self._renews()])]
         resets = super()._resets()
+        if self._window.passes:
+            return [f"if {came} != 0:", *indent([f"{came} = 0", *resets])]
         return [f"if {self._prefix}_head[{self._key}] >= 0:", *indent(resets)] if resets else []
 
     @property
