@@ -35,11 +35,9 @@ class ComputedKeys:
         The partition.
     block : Block
         The events.
-    schema : Schema
-        Of their stream.
     """
 
-    def __init__(self, whole: Whole, keyed: Keyed, block: Block, schema: Schema) -> None:
+    def __init__(self, whole: Whole, keyed: Keyed, block: Block) -> None:
         self._whole = whole
         self._table = f"p{keyed.number}"
         self._keys = f"keys {keyed.number}"
@@ -56,7 +54,7 @@ class ComputedKeys:
         self._count, self._place, self._last = (whole.name() for _ in range(3))
         #: Source of the number of the key.
         self.key = whole.name()
-        self._pairs = self._written(given, schema, events, has)
+        self._pairs = self._written(given, keyed.schemas[block.stream], events, has)
         begin, end = f"{events}[{self._place}]", f"({events}[{self._last} - 1] + 1)"
         #: The events of a run; what is between them has no key.
         self.run = replace(block, begin=begin, end=end, guard=f"{has}[{{}}] != 0", most=most, single=False)

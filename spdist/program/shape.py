@@ -69,6 +69,8 @@ class Keyed:
         The keys of streams that are computed, or are ranges.
     purge : tuple of int, optional
         How often keys are looked for that were idle, and for how long they must have been, in ms; None: they stay.
+    schemas : mapping of str to Schema
+        The attributes of the streams whose keys are computed.
     """
 
     number: int
@@ -77,6 +79,7 @@ class Keyed:
     queries: tuple[Query, ...]
     computed: Mapping[str, ast.PartitionKey] = field(default_factory=dict)
     purge: tuple[int, int] | None = None
+    schemas: Mapping[str, Schema] = field(default_factory=dict)
 
     @property
     def text(self) -> bool:
@@ -280,7 +283,7 @@ def element_of(
         return _query(element, count, schemas, stores)
     _has_stores(element, stores, element.partition.span)
     reads = tuple(_query(query, count + place, {}, stores) for place, query in enumerate(element.queries))
-    return _keyed(element, keyed, reads, schemas)
+    return _keyed(element, keyed, reads, schemas, stores.windows)
 
 
 def _has_stores(element: CheckedQuery | CheckedPartition, stores: LoopStores, span: Span | None) -> None:
@@ -354,14 +357,12 @@ def _no_stores(checked: CheckedApp) -> None:
 def _query(checked: CheckedQuery, number: int, schemas: Mapping[str, Schema], stores: LoopStores) -> Query:
     query, given = checked.query, checked.query.input
     if isinstance(given, ast.PatternInput):
-        if any(source.stream_id in stores.windows for source in checked.scope.sources):
-            raise NotTyped("a named window in a pattern", query.span)
         if any(isinstance(node, ast.In) for node in query.walk()):
             raise NotTyped("'in' of a table in a pattern", query.span)
-        if schemas and any(source.stream_id not in schemas for source in checked.scope.sources):
+        if schemas and any(source.stream_id not in {*schemas, *stores.windows} for source in checked.scope.sources):
             raise NotTyped("what is not read from a stream", query.span)
         _selects(checked)
-        return matched(checked, given, number)
+        return matched(checked, given, number, stores.windows)
     if isinstance(given, ast.JoinInput):
         _selects(checked)
         return joined(checked, given, number, stores.tables, stores.windows)
@@ -381,17 +382,23 @@ def _selects(checked: CheckedQuery) -> None:
             raise NotTyped("'group by' an object", named.span)
 
 
-def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], schemas: Mapping[str, Schema]) -> Keyed:
+def _keyed(
+    element: CheckedPartition,
+    number: int,
+    reads: tuple[Query, ...],
+    schemas: Mapping[str, Schema],
+    windows: Mapping[str, LoopWindow],
+) -> Keyed:
     span = element.partition.span
     interval, idle = purging_of(element.partition)
     if idle is not None and any(map(_shares_period, reads)):
         raise NotTyped("a window whose period is one for all keys, in a partition with @purge", span)
-    # As sides of joins they cause nothing there.
-    alone = (query for query in element.queries if not isinstance(query.query.input, ast.JoinInput))
-    if any(source.kind == "window" for query in alone for source in query.scope.sources):
-        raise NotTyped("a named window in a partition", span)
-    # Nor do their keys mean anything then.
-    given = {stream: key for stream, key in element.keys.items() if stream in schemas}
+    # What a named window releases is a stream; as a side of a join it causes nothing here, nor does its key then.
+    inside = {stream for read in reads for stream in read.streams}
+    released = {id: window.checked.target for id, window in windows.items() if window.checked.target in inside}
+    schemas = {**schemas, **{stream: windows[id].schema for id, stream in released.items()}}
+    named = {released.get(id, id): key for id, key in element.keys.items()}
+    given = {stream: key for stream, key in named.items() if stream in schemas}
     types = {stream: computed_type(key, schemas[stream]) for stream, key in given.items()}
     several = set(types.values())
     type = Type.LONG if several == set(_WHOLE) else several.pop() if len(several) == 1 else Type.STRING
@@ -408,7 +415,8 @@ def _keyed(element: CheckedPartition, number: int, reads: tuple[Query, ...], sch
             keys[stream] = schemas[stream].names.index(value.name)
         else:
             computed[stream] = key
-    return Keyed(number, keys, type, reads, computed, None if idle is None else (interval, idle))
+    purge = None if idle is None else (interval, idle)
+    return Keyed(number, keys, type, reads, computed, purge, {stream: schemas[stream] for stream in computed})
 
 
 def _shares_period(query: Query) -> bool:

@@ -354,7 +354,7 @@ class Writer:
         """Return the blocks of a partition's queries: of runs of one key, one after the other."""
         place = keyed.keys.get(block.stream)
         if block.stream in keyed.computed:
-            runs = ComputedKeys(self, keyed, block, self._shape.schemas[block.stream])
+            runs = ComputedKeys(self, keyed, block)
             begins = new_key(self, keyed, runs.run.most, runs.key)
             return runs.lines(begins, self._within(keyed, runs.run, runs.key))
         if place is None:

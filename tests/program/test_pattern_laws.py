@@ -132,8 +132,23 @@ def test_room_is_made_for_matches_that_several_events_of_another_stream_begin() 
     assert sum(alike(checked_app(text), Random(seed), interpreted, steps=16) for seed in range(6, 10)) > 40
 
 
-def test_a_pattern_over_a_named_window_is_called() -> None:
-    text = f"""{STREAM} define window W (sym string, volume int) length(2); from S select sym, volume insert into W;
-    from S#window.length(2) select sum(volume) as v insert into Out;
-    from every e1=W -> e2=W select e1.sym, e2.volume insert into Out2;"""
-    assert "query_3 is called: a named window in a pattern" in compiled_or_why_not(checked_app(text))
+#: Patterns over what named windows release: to them also what leaves has come.
+OF_WINDOWS = f"""{STREAM}
+define window W (sym string, kind string, volume int) length(2);
+define window V (sym string, total long) time(60) output expired events;
+from S select sym, kind, volume insert into W;
+from S[ok] select sym, total insert into V;
+from every e1=W -> e2=W[volume > e1.volume] select e1.sym as a, e2.volume as v insert into Out1;
+from every e1=W[volume > 0] -> e2=S[sym == e1.sym] within 500 milliseconds select e1.kind as k, e2.price as p
+insert into Out2;
+from e1=V, e2=W+ select e1.total as t, e2[0].sym as a, count() as n insert into Out3;
+from every e1=W -> not V[sym == e1.sym] for 100 milliseconds select e1.sym as a insert into Out4;
+partition with (sym of W, sym of S) begin
+from every e1=W -> e2=S[ok] select e1.volume as v, e2.price as p insert into Out5;
+end;
+"""
+
+
+def test_a_pattern_over_named_windows_does_the_same_in_a_program() -> None:
+    assert compiled_or_why_not(checked_app(OF_WINDOWS)) == "yes"
+    assert sum(alike(checked_app(OF_WINDOWS), Random(seed), interpreted, steps=30) for seed in range(4)) > 300

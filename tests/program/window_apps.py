@@ -19,6 +19,7 @@ __all__ = [
     "KEYS_JOINED",
     "LOOKED",
     "MIXED",
+    "PARTED",
     "PASSING",
     "REORDERED",
     "SLIDING",
@@ -59,6 +60,9 @@ def drawn_window_app(random: Random) -> str:
     listed = [name for name, window in windows.items() if not window.startswith("cron")]
     if listed and random.random() < 0.7:
         queries += [_join(random, name, n, windows[name]) for n, name in enumerate(listed)]
+    if random.random() < 0.2:
+        other = random.choice(("S[ok]", *windows))
+        queries.append(f"from every a=W -> b={other} select a.kind as k, b.price as p insert into OutP;")
     random.shuffle(queries)
     text = "\n".join([*made, *queries])
     return objects_too(text) if random.random() < 0.3 else text
@@ -114,7 +118,10 @@ def _reader(random: Random, window: str, made: str, target: str) -> str:
     if random.random() < 0.1 and "expired" not in events:
         limit = " output snapshot every 50 milliseconds"
     selected = f"select {', '.join(items)}{group}{having}{order}{cut}{limit}"
-    return f"from {window}{filter} {selected} insert {events}into {target};"
+    query = f"from {window}{filter} {selected} insert {events}into {target};"
+    if random.random() < 0.2 and "having count()" not in query:
+        return f"partition with ({random.choice(('sym', 'kind', 'volume % 2'))} of {window}) begin {query} end;"
+    return query
 
 
 def _join(random: Random, window: str, number: int, made: str) -> str:
@@ -245,6 +252,29 @@ from W select kind, count() as n, max(price) as p group by kind output last ever
 into Out2;
 from V select sym, UUID() is null as u insert expired events into Out3;
 from W select sym, sum(volume) as v insert expired events into Out4;
+"""
+#: Partitions whose queries read named windows: by an attribute, by what is computed, by ranges, and without a key.
+PARTED = f"""{STREAM}
+define window W {_ATTRIBUTES} length(3);
+define window V {_ATTRIBUTES} time(60) output expired events;
+define window B {_ATTRIBUTES} lengthBatch(2);
+from S[ok] select * insert into W;
+from S select * insert into V;
+from S[volume > 0] select * insert into B;
+partition with (sym of W, sym of S) begin
+from W select kind, sum(volume) as v, count() as n group by kind insert all events into Out1;
+from W[volume > 0] select kind, max(price) as p insert expired events into #I;
+from #I select kind, p, count() as n insert into Out2;
+from S#window.length(2) select sym, sum(total) as t insert all events into Out3;
+end;
+partition with (volume % 3 of V) begin from V select sym, count() as n having n > 1 insert into Out4; end;
+partition with (volume > 0 as 'many' or volume <= 0 as 'few' of B) begin
+from B select kind, sum(total) as t group by kind order by t limit 2 insert all events into Out5;
+end;
+partition with (sym of S) begin
+from S select sym, price insert into Out6;
+from W select kind, count() as n insert all events into Out7;
+end;
 """
 #: Windows in an order, and on a time attribute, by attributes that are never null; joins find what they hold.
 SORTED = f"""{STREAM}

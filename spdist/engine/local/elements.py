@@ -110,6 +110,8 @@ class AppElements:
 
     def reading(self, stream_id: str) -> int:
         """Return how many of them a stream delivers to, aggregations among them."""
+        if stream_id in self._checked.windows:
+            return 0  # patterns have what it releases like events of a stream
         every: list[QueryInstance | PartitionRuntime | Aggregation] = [*self._queries.values(), *self._partitions]
         every += [store for store in self._stores.values() if isinstance(store, Aggregation)]
         return sum(stream_id in element.receivers for element in every)

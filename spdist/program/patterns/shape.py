@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
@@ -16,6 +16,7 @@ from spdist.operators.patterns.groups import CountState, LogicalState
 from spdist.operators.patterns.states import State
 from spdist.operators.patterns.structure import PatternStates, pattern_states
 from spdist.program.expressions import NotTyped
+from spdist.program.read_shape import LoopWindow
 from spdist.program.windows.shape import shows_snapshots
 
 __all__ = ["AttributeBound", "Key", "Matched", "Step", "matched"]
@@ -288,8 +289,8 @@ class Matched:
         return self.named(place)[0]
 
 
-def matched(checked: CheckedQuery, given: ast.PatternInput, number: int) -> Matched:
-    """Return a query over a pattern.
+def matched(checked: CheckedQuery, given: ast.PatternInput, number: int, windows: Mapping[str, LoopWindow]) -> Matched:
+    """Return a query over a pattern, also of what these named windows release: there all events are new ones.
 
     Raises
     ------
@@ -306,7 +307,7 @@ def matched(checked: CheckedQuery, given: ast.PatternInput, number: int) -> Matc
     in_lists = _wait_in_lists(shape.states, strict)
     if not in_lists:
         _copied(shape.states, given)
-    steps = tuple(_step(shape, n, bases, keyed=in_lists and not strict) for n in range(shape.plan.size))
+    steps = tuple(_step(shape, n, bases, windows, keyed=in_lists and not strict) for n in range(shape.plan.size))
     within = 0 if given.within is None else given.within.milliseconds
     states = None if in_lists else shape
     pattern = Matched(number, checked, steps, bases, strict, _repeated(shape.states), within, states)
@@ -373,7 +374,9 @@ def _copied(states: Sequence[State], given: ast.PatternInput) -> None:
             raise NotTyped("an absence for no time", given.span)
 
 
-def _step(shape: PatternStates, position: int, bases: tuple[int, ...], keyed: bool) -> Step:
+def _step(
+    shape: PatternStates, position: int, bases: tuple[int, ...], windows: Mapping[str, LoopWindow], keyed: bool
+) -> Step:
     plan, scope = shape.plan, shape.plan.scope
     element, slot, partner = plan.elements[position], plan.slots[position], plan.partners.get(position)
     state, own = shape.states[slot], scope.of_element(position, partner)
@@ -390,7 +393,9 @@ def _step(shape: PatternStates, position: int, bases: tuple[int, ...], keyed: bo
             break
     found = (_pair(part, tuple(_MIRRORED), own, position, _NUMBERS, partner) for part in rest)
     bound = next((_bound(*pair, bases) for pair in found if pair is not None), None)
-    step = Step(scope.sources[position].stream_id, own, alone, tuple(rest), key, bound, slot=slot)
+    id = scope.sources[position].stream_id
+    stream = windows[id].checked.target if id in windows else id
+    step = Step(stream, own, alone, tuple(rest), key, bound, slot=slot)
     match state:
         case CountState():
             return replace(step, counted=True, least=state.least, most=state.most)
