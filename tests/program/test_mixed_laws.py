@@ -238,3 +238,26 @@ def test_a_trigger_brings_no_texts_to_an_order() -> None:
     from Once select triggered_time insert into Out3;"""
     assert compiled_or_why_not(checked_app(text)) == "yes"
     assert sum(alike(checked_app(text), Random(seed), interpreted, steps=20) for seed in range(3)) > 100
+
+
+@pytest.mark.parametrize(
+    "defined", ["", "define trigger Tick at every 700 milliseconds;\nfrom Tick select * insert into Out1;"]
+)
+def test_what_sleeps_when_a_state_is_stored_does_not_wake_in_the_past(defined: str) -> None:
+    text = f"{STREAM}\n{defined}\nfrom S#window.time(1) select sym output all every 1 milliseconds insert into Out;"
+    apps = [Watched(checked_app(text)), Watched(checked_app(text), interpreted)]
+    for one in apps:
+        one.app.start(START_MS)
+        one.begin()
+        for time in (3, 7):  # from the first tick on it sleeps, as nothing came
+            one.app.advance(START_MS + time)
+    fresh = [Watched(checked_app(text)), Watched(checked_app(text), interpreted)]
+    for one, before in zip(fresh, reversed(apps), strict=True):
+        one.app.restore(before.app.snapshot())
+        one.begin()
+        # The time of the last tick has passed, so both go on together.
+        one.app.approach(START_MS + 7)
+        one.app.deliver("S", [(START_MS + 7, row("a", 1.0))])
+        one.run([(START_MS + 7, row("b", 1.0)), (START_MS + 60, row("c", 1.0))])
+        told = [[sym for _, (sym, *_) in chunk] for stream, chunk in one.chunks if stream == "Out"]
+        assert told[0] == ["a", "b"]

@@ -313,8 +313,8 @@ class Programmed:
     def store(self) -> None:
         """Give the operators the state, for a snapshot; `drop` takes it off them again."""
         if self._running is not None:
-            self._running.expire(self._context.clock.now)
-            store_state(self._running, self._shape, self._elements)
+            self._running.expire(now := self._context.clock.now)
+            store_state(self._running, self._shape, self._elements, now - (self._approached == now))
 
     @contextmanager
     def stores_lent(self, writes: bool) -> Iterator[None]:

@@ -12,7 +12,7 @@ from spdist.program.parts import QueryText
 from spdist.program.read_shape import LoopWindow
 from spdist.program.running.forgetting import forget_values
 from spdist.program.running.mixed import MixedRunning
-from spdist.program.running.running import Running
+from spdist.program.running.running import Running, time_has_come
 from spdist.program.shape import Keyed, Shape
 from spdist.program.states.bucket import LoopBuckets
 from spdist.program.states.partition import forget_keys, fresh_partition, load_partition, stored_partition
@@ -83,8 +83,12 @@ def drop_state(running: Running, shape: Shape, elements: AppElements, timers: Ti
             elements.query(element.checked.name).restore(fresh_query(element))
 
 
-def store_state(running: Running, shape: Shape, elements: AppElements) -> None:
-    """Give the operators the state."""
+def store_state(running: Running, shape: Shape, elements: AppElements, until: int) -> None:
+    """Give the operators the state, when all timers have fired that were due `until` then, ms.
+
+    What sleeps is awake there: its next time is behind those that have passed, of which a program is not told.
+    """
+    time_has_come(running, until)
     _store_lent(running, elements)
     queries = {query.read.number: query for query in running.program.queries}
     for element in shape.typed:

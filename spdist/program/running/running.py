@@ -26,7 +26,7 @@ from spdist.program.running.values import TextTable, names_of, nulls_of, rows_of
 from spdist.program.tables.text import REFUSED
 from spdist.program.windows.kinds import FAR
 
-__all__ = ["NOT_TYPED", "ONE_CHUNK", "Lent", "PutOut", "Running"]
+__all__ = ["NOT_TYPED", "ONE_CHUNK", "Lent", "PutOut", "Running", "time_has_come"]
 
 log = logging.getLogger(__name__)
 
@@ -246,9 +246,7 @@ class Running(Rooms):
                 return None
         except (UnicodeEncodeError, OverflowError):  # half a character, or too large
             return None
-        timers_until = self.arrays.get("timers_until")
-        if timers_until is not None:
-            timers_until[0] = max(timers_until[0], until)
+        time_has_come(self, until)
         self._run(ONE_CHUNK, count, numpy.array([now]), numpy.array([number], numpy.int16), now, fires=False)
         return [(target, rows) for _, target, rows in self._chunks(arrivals)]
 
@@ -447,3 +445,10 @@ def write_lines(arrays: Mapping[str, Any], texts: TextTable) -> None:
     levels, numbers = (arrays[f"{LINES}_{name}"][:count].tolist() for name in ("level", "text"))
     for level, number in zip(levels, numbers, strict=True):
         told(level, None if number < 0 else texts.text(number))
+
+
+def time_has_come(running: Running, until: int) -> None:
+    """Take note that all timers have fired that were due until then, ms; the program's own must have."""
+    timers_until = running.arrays.get("timers_until")
+    if timers_until is not None:
+        timers_until[0] = max(timers_until[0], until)
