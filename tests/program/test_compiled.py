@@ -27,7 +27,7 @@ from spdist.program.text import written
 from tests.program.aggregation_apps import ADDED, SUMMED, seen, timed_events
 from tests.program.chosen_apps import ARRANGED, CHUNKS, OBJECTS, SESSIONS, SNAPSHOTS, SORTED, UNIQUE_JOINED
 from tests.program.drawn_apps import STREAM
-from tests.program.join_apps import JOINS, JOINS_OF_HELD
+from tests.program.join_apps import JOINS, JOINS_OF_FREQUENT, JOINS_OF_HELD, JOINS_OF_KEYS, JOINS_OF_LATE
 from tests.program.table_apps import JOINED, LOOKED, NUMBERED, asked_of
 from tests.program.test_mixed_laws import BACK
 from tests.program.test_program_laws import alike, checked_app
@@ -154,6 +154,7 @@ SHAPES += [some_of(ARRANGED, 1, 3, 4, 5), some_of(SESSIONS, 0, 1), some_of(SNAPS
 SHAPES += [some_of(LOOKED, 0, 2, 3), some_of(JOINED, 0, 1, 2, 5, 6, 9), some_of(UNIQUE_JOINED, 0, 3), HELD]
 #: The loop has objects by number, as it has texts.
 SHAPES += [some_of(OBJECTS, 0, 1, 6)]
+SHAPES += [some_of(JOINS_OF_KEYS, 0, 1, 2, 4), some_of(JOINS_OF_FREQUENT, 0, 1), some_of(JOINS_OF_LATE, 0, 1, 4)]
 
 
 @pytest.mark.parametrize("app", SHAPES)
