@@ -382,3 +382,14 @@ def test_it_is_told_which_stream_processors_stand_in_the_loop() -> None:
     assert "a window whose attribute may be null ('M')" in told(
         "S select sym, total insert into M; from M#reorder:kslack(total) select sym"
     )
+
+
+def test_who_asks_for_the_first_events_of_keys_gets_all_that_they_have() -> None:
+    text = f"""{STREAM} define window W (sym string, kind string, n int) unique:first(kind);
+    from S select sym, kind, volume as n insert into W; from W select sym, count() as c insert into Out;"""
+    apps = [Watched(checked_app(text)), Watched(checked_app(text), interpreted)]
+    for one in apps:
+        one.app.start(START_MS)
+        one.begin()
+        one.chunk([(START_MS, ("a", "k", 1.0, 0.5, 7, 2, True))], START_MS)
+        assert one.app.query("from W select *").rows == [("a", "k", 7)]

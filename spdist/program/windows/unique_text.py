@@ -55,7 +55,7 @@ class UniqueWriter(WindowWriter):
         head = f"{prefix}_head[{keys.number}]"
         before = [f"d = {head}", "if d >= 0:", *indent(self._left(leaving))]
         if self._unique.first:
-            if not self._query.is_found:
+            if not (self._query.is_found or self._query.notes_looks):  # else somebody may ask for them
                 self._query.kept = []
             before = [f"if {head} >= 0:", "    continue"]
         return [
