@@ -18,6 +18,50 @@ from spdist.program.timer_text import NEVER
 __all__ = ["BatchWriter", "ChunkWriter"]
 
 
+class CopiedEvent:
+    """Writes what is known of the event of which a RESET is a copy: the first one since totals began anew.
+
+    Parameters
+    ----------
+    whole, query, key
+        See `BatchWriter`.
+    passes : bool
+        Whether events are put out when they come, so that it may be gone by then: what conditions behind the window
+        look at is known for each key then, as ``q_c``.
+    """
+
+    def __init__(self, whole: Whole, query: QueryText, key: str, passes: bool) -> None:
+        self._whole = whole
+        self._query = query
+        self._key = key
+        self._passes = passes
+
+    @property
+    def is_read(self) -> bool:
+        """Whether conditions look at it when it may be gone."""
+        return bool(self._query.behind) and self._passes
+
+    @property
+    def noted(self) -> str:
+        """Source of the timestamp of the next sign that totals begin anew, where the event is gone."""
+        noted = self._whole.arrays.declare(f"{self._query.name}_reset_at", NUMBER, self._query.instances, NEVER)
+        return f"{noted}[{self._key}]"
+
+    def read(self, place: int) -> Value:
+        """Return the value of an attribute."""
+        type = self._query.type_at(place)
+        values, nulls = self._whole.attribute(f"{self._query.name}_c", place, type, self._query.instances)
+        return Value(f"{values}[{self._key}]", f"{nulls}[{self._key}] != 0", type)
+
+    def comes(self, came: str, event: Event) -> list[str]:
+        """Return what notes that an event has come since the totals began anew, and what is known of the first one."""
+        first = [f"{self.noted} = {event.timestamp}"] if self._query.notes_resets else []
+        for place in sorted(self._query.tested) if self.is_read else ():
+            copy, value = self.read(place), event.read(place)
+            first += [f"{copy.text} = {value.text}", f"{copy.null.removesuffix(' != 0')} = {value.null}"]
+        return [*([f"if {came} == 0:", *indent(first)] if first else []), f"{came} = 1"]
+
+
 class BatchWriter:
     """Writes what a window does that releases batches.
 
@@ -68,6 +112,7 @@ class BatchWriter:
         self._prefix = query.name
         self._nodes = f"nodes {query.name}"
         self._expires = query.shows_expired
+        self._copied = CopiedEvent(whole, query, key, self._window.passes)
         query.kept = query.kept_with({*self._wanted(), *self._window.known, *query.tested}, whole.needed)
         self._declare()
 
@@ -103,9 +148,9 @@ class BatchWriter:
             ]
         count = self._whole.arrays.declare(f"{prefix}_count", NUMBER, self._query.instances)
         first, again = list[str](), list[str]()
-        if self._copies:  # one that ends a batch is copied only where there is none of that
+        if self._copied.is_read:  # one that ends a batch is copied only where there is none of that
             came = f"{self._whole.arrays.declare(f'{prefix}_came', FLAG, self._query.instances)}[{key}]"
-            first, again = self._comes(came, event), [f"{came} = 0"]
+            first, again = self._copied.comes(came, event), [f"{came} = 0"]
         full = [f"if {count}[{key}] == {length}:", *indent([*self._closes(), *again, f"{count}[{key}] = 0"])]
         return self._results.hands_over(self._chunk([*first, *full, f"{count}[{key}] += 1", *self._passes(event)]))
 
@@ -249,28 +294,9 @@ class BatchWriter:
         renews = self._renews()
         if not (renews and self._query.behind):
             return renews
-        if self._copies:
-            return self._groups.passes(self._copy, renews)
+        if self._copied.is_read:
+            return self._groups.passes(self._copied.read, renews)
         return [f"d = {self._prefix}_head[{self._key}]", *self._groups.passes(self._kept, renews)]
-
-    @property
-    def _copies(self) -> bool:
-        """Whether that event may be gone by then: so it is known what conditions behind the window look at."""
-        return bool(self._query.behind) and self._window.passes
-
-    def _copy(self, place: int) -> Value:
-        """Return the value of an attribute of the event that is copied, which is known for each key as ``q_c``."""
-        type = self._query.type_at(place)
-        values, nulls = self._whole.attribute(f"{self._prefix}_c", place, type, self._query.instances)
-        return Value(f"{values}[{self._key}]", f"{nulls}[{self._key}] != 0", type)
-
-    def _is_copied(self, read: Callable[[int], Value]) -> list[str]:
-        """Return what notes that an event is the one that will be copied."""
-        lines: list[str] = []
-        for place in sorted(self._query.tested) if self._copies else ():
-            copy, value = self._copy(place), read(place)
-            lines += [f"{copy.text} = {value.text}", f"{copy.null.removesuffix(' != 0')} = {value.null}"]
-        return lines
 
     def _renews(self) -> list[str]:
         """Return what lets all totals begin anew, whichever event the sign for it copies."""
@@ -280,18 +306,6 @@ class BatchWriter:
     def _reset_at(self) -> str:
         """Source of the timestamp of the sign that totals begin anew."""
         return self._closed_at
-
-    @property
-    def _noted(self) -> str:
-        """Source of the timestamp of the next sign that totals begin anew, where the event that it copies is gone."""
-        noted = self._whole.arrays.declare(f"{self._prefix}_reset_at", NUMBER, self._query.instances, NEVER)
-        return f"{noted}[{self._key}]"
-
-    def _comes(self, came: str, event: Event) -> list[str]:
-        """Return what notes that an event has come since the totals began anew, and the first one's timestamp."""
-        first = [f"{self._noted} = {event.timestamp}"] if self._query.notes_resets else []
-        first += self._is_copied(event.read)
-        return [*([f"if {came} == 0:", *indent(first)] if first else []), f"{came} = 1"]
 
     def _releases(self) -> list[str]:
         """Return what lets the events of the open batch enter; they are among those that were released last then."""
@@ -360,7 +374,7 @@ class ChunkWriter(BatchWriter):
         """Return what is done with a chunk of events; see `BatchWriter.block`."""
         some = self._whole.name()
         first = [f"if {some} == 0:", f"    {some} = 1", *indent(self._closes())]
-        came = [] if self._goes_on else self._comes(self._came, event)
+        came = [] if self._goes_on else self._copied.comes(self._came, event)
         return self._results.hands_over(
             self._chunk([f"{some} = 0", *loop([*first, *came, *self._passes(event)])]),
         )
@@ -372,7 +386,7 @@ class ChunkWriter(BatchWriter):
         body = [
             f"if {size} == 0:",
             *indent([*first, *self._resets()]),
-            *self._comes(self._came, event),
+            *self._copied.comes(self._came, event),
             *self._passes(event),
             f"{size} += 1",
             f"if {size} == {self._window.length}:",
@@ -397,4 +411,4 @@ class ChunkWriter(BatchWriter):
 
     @property
     def _reset_at(self) -> str:
-        return self._noted
+        return self._copied.noted

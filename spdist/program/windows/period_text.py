@@ -50,7 +50,7 @@ class PeriodWriter(BatchWriter):
         if not self._window.passes:
             released = self._results.hands_over(self._chunk([*self._closes(), *self._releases()]))
             return [*begins, *loop([*first, *self._collects(event, ends)]), test, *indent(released)]
-        passing = [*first, *self._comes(f"{self._prefix}_came[{self._key}]", event), *self._passes(event)]
+        passing = [*first, *self._copied.comes(f"{self._prefix}_came[{self._key}]", event), *self._passes(event)]
         chunk = [*begins, *loop(passing), test, *indent(self._closes())]
         return self._results.hands_over(self._chunk(chunk))
 
@@ -122,4 +122,4 @@ class PeriodWriter(BatchWriter):
 
     @property
     def _reset_at(self) -> str:
-        return self._noted if self._window.passes else f"{self._prefix}_ts[{self._prefix}_head[{self._key}]]"
+        return self._copied.noted if self._window.passes else f"{self._prefix}_ts[{self._prefix}_head[{self._key}]]"

@@ -337,7 +337,7 @@ class UniqueBatchWriter(UniqueBatchText):
             "n += 1",
         ]
         places = f"{prefix}_order, {prefix}_spare, {prefix}_bucket, text_starts, text_bytes"
-        noted = [f"if {prefix}_head[{key}] >= 0:", f"    {self._noted} = now"]
+        noted = [f"if {prefix}_head[{key}] >= 0:", f"    {self._copied.noted} = now"]
         return [
             *noted,
             "n = 0",
@@ -357,11 +357,11 @@ class UniqueBatchWriter(UniqueBatchText):
 
     def _renews(self) -> list[str]:
         renews = super()._renews()
-        return [f"if {self._noted} != {NEVER}:", *indent(renews)] if renews and self._asks_for_first else renews
+        return [f"if {self._copied.noted} != {NEVER}:", *indent(renews)] if renews and self._asks_for_first else renews
 
     @property
     def _reset_at(self) -> str:
-        return self._noted
+        return self._copied.noted
 
 
 class UniquePeriodWriter(UniqueBatchWriter, PeriodWriter):
