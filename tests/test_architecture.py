@@ -290,7 +290,7 @@ LEAST_LINES = 50
 #: program by itself, or is not of its importer's room; or would stand in the way of an event where nothing passes it.
 ALONE = {
     *("spdist.engine.spark.forked", "spdist.services.guard", "spdist.jobs.notebooks", "spdist.runtime.warm_up"),
-    *("spdist.program.running.reserve", "spdist.program.queries.places"),
+    "spdist.program.running.reserve",
     *("spdist.commands.notebooks", "spdist.commands.version"),
     *("spdist.connectors.http", "spdist.notebook.inspector", "spdist.planning.levels", "spdist.runtime.topics"),
 }
@@ -310,13 +310,7 @@ def test_what_one_module_imports_is_worth_a_file() -> None:
 #: Class names that stand in several modules; the list only becomes shorter.
 KNOWN_TWICE = {
     # bodies of the REST API, which shows their names
-    *("Batch", "Events", "OnDemandQuery", "Topology"),
-    # a node of the syntax tree, and the operator that it becomes
-    *("AbsentState", "CountState", "IsNull", "LogicalState", "Selection"),
-    # what those implement who write connectors
-    *("Sink", "Source"),
-    # operators and programs
-    *("Condition", "Site", "Table"),
+    *("Events", "OnDemandQuery", "Topology"),
 }
 
 

@@ -9,7 +9,7 @@ import numpy
 
 from spdist.program.expressions import NUMBER
 
-__all__ = ["ASKS", "FAILURES", "LINES", "TEXTS", "Array", "Arrays", "Table"]
+__all__ = ["ASKS", "FAILURES", "LINES", "TEXTS", "Array", "Arrays", "KeyTable"]
 
 #: The room of what there is for each text, and for null.
 TEXTS = "texts"
@@ -47,7 +47,7 @@ class Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class KeyTable:
     """A table of keys (`machine.hash_tables`): its name, the words of a key, and the room that its numbers have."""
 
     name: str
@@ -64,7 +64,7 @@ class Arrays:
     """
 
     declared: dict[str, Array] = field(default_factory=dict)
-    tables: dict[str, Table] = field(default_factory=dict)
+    tables: dict[str, KeyTable] = field(default_factory=dict)
     free_lists: set[str] = field(default_factory=set)
     asking: dict[str, str] = field(default_factory=dict)
 
@@ -80,7 +80,7 @@ class Arrays:
 
     def table(self, name: str, width: int, room: str) -> str:
         """Declare a table of keys, and return what a call of `find` is given in front of the word."""
-        self.tables[name] = Table(name, width, room)
+        self.tables[name] = KeyTable(name, width, room)
         self.declare(f"{name}_slots", NUMBER, "slots", "-1")
         self.declare(f"{name}_keys", NUMBER, room, width=width)
         self.declare(f"{name}_meta", NUMBER, "5")

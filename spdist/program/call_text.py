@@ -5,7 +5,7 @@ from __future__ import annotations
 from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.program.arrays import FAILURES, Arrays
-from spdist.program.called import Called, Site
+from spdist.program.called import Called, CallSite
 from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.machine.shared import SHARED
 from spdist.program.parts import Block, QueryText, Whole, indent
@@ -62,7 +62,7 @@ class CallWriter:
             whole.arrays.declare(picked, NUMBER, room)
             whole.count(room, block.most)
         #: What is known of the place.
-        self.site = Site(element, block.stream, block.owner, block.types, given, nested, picked)
+        self.site = CallSite(element, block.stream, block.owner, block.types, given, nested, picked)
         #: The program's time goes in front of what may ask for wake-ups.
         self._tells = ["timers_until[0] = until"] if timed else []
 
@@ -170,7 +170,7 @@ def counts_lost(whole: Whole, number: int, block: Block) -> list[str]:
     return [f"k = {count}", *stores, f"{count} = k + 1"]
 
 
-def failing_site(query: QueryText, block: Block) -> Site:
+def failing_site(query: QueryText, block: Block) -> CallSite:
     """Return the place where a query's operators are called with events of a source that it fails on."""
     element = Called((query.read.checked.name,), (block.stream,), NotTyped("an event that it fails on"))
-    return Site(element, block.stream, block.owner, block.types, given=True, nested=False, picked="")
+    return CallSite(element, block.stream, block.owner, block.types, given=True, nested=False, picked="")

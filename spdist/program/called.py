@@ -10,7 +10,7 @@ from spdist.language.types import Type
 from spdist.program.aggregations.bucket_shape import Bucketed
 from spdist.program.expressions import NotTyped
 
-__all__ = ["Called", "Site"]
+__all__ = ["CallSite", "Called"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +40,7 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class CallSite:
     """A place of the text where an element is called.
 
     Parameters

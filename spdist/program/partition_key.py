@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from spdist.language import ast
-from spdist.language.checking.scope import Scope, Source
+from spdist.language.checking.scope import AttributeSource, Scope
 from spdist.language.types import Schema, Type
 from spdist.program.expressions import NotTyped, TypedWriter, Value
 from spdist.program.functions.computed import Computed, arguments_of, computed
@@ -59,7 +59,7 @@ def key_writer(
         places = arguments_of(call, lambda named: schema.index(named.name))
         return None if places is None else given(computed(call, scope, places, len(schema)))
 
-    scope = Scope((Source("", "", schema),))
+    scope = Scope((AttributeSource("", "", schema),))
     return TypedWriter(variable, timestamp, name, number, clock, text_function=function)
 
 

@@ -12,7 +12,7 @@ from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 from spdist.program.aggregators import TypedForm
 from spdist.program.arrays import Arrays
-from spdist.program.called import Site
+from spdist.program.called import CallSite
 from spdist.program.expressions import Value
 from spdist.program.functions.arrays import FunctionArrays
 from spdist.program.functions.computed import Computed, ComputedAttribute, TextFunction, computed
@@ -297,7 +297,7 @@ class Program:
         How many places of a room (`spdist.program.arrays.Array`) can be used.
     texts : tuple of str
         The texts of the app; their places are their numbers.
-    sites : tuple of Site
+    sites : tuple of CallSite
         Where elements are called; their places are their numbers.
     text_functions : tuple of TextFunction
         What is computed of texts before the loop.
@@ -319,7 +319,7 @@ class Program:
     outputs: dict[str, tuple[Origin | None, ...]]
     most: dict[str, Most]
     texts: tuple[str, ...]
-    sites: tuple[Site, ...] = ()
+    sites: tuple[CallSite, ...] = ()
     text_functions: tuple[TextFunction, ...] = ()
     computed: tuple[ComputedAttribute, ...] = ()
     known: Mapping[str, set[int]] = field(default_factory=dict)

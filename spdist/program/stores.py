@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedAggregation, CheckedApp, CheckedPartition, CheckedQuery
 from spdist.language.checking.expressions import written_out
-from spdist.language.checking.scope import Scope, Source
+from spdist.language.checking.scope import AttributeSource, Scope
 from spdist.program.expressions import NotTyped
 from spdist.program.read_shape import WINDOWS, LoopWindow
 from spdist.program.search import search_of
@@ -104,7 +104,7 @@ def _window(checked: CheckedApp, definition: ast.WindowDefinition, position: int
         raise NotTyped("what is inserted into it has other types")
     if not written or call is None:
         raise NotTyped("no query inserts into it")
-    scope = Scope((Source(id, id, schema),))
+    scope = Scope((AttributeSource(id, id, schema),))
     given = ast.SingleInput(ast.StreamRef(id), window=written_out(call, scope))
     window = window_of(given, schema, scope)
     assert window is not None

@@ -17,7 +17,7 @@ from spdist.program.aggregations.bucket_text import AddWriter
 from spdist.program.arrays import Arrays
 from spdist.program.begun import counted
 from spdist.program.call_text import CallWriter, counts_lost, declares_shared, failing_site, fired_in_turn
-from spdist.program.called import Called, Site
+from spdist.program.called import Called, CallSite
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value, dtype_of
 from spdist.program.functions.arrays import FunctionArrays
 from spdist.program.functions.computed import Computed
@@ -127,7 +127,7 @@ class Writer:
         self._firing = False
         #: Whether the part of the text is for events that operators bring.
         self._returned = False
-        self._sites: list[Site] = []
+        self._sites: list[CallSite] = []
         self._timed = _is_timed(shape)
         self._outputs = outputs
         self._most: dict[str, Most] = {}

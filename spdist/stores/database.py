@@ -37,7 +37,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from spdist.errors import StoreError
 from spdist.operators.core.junction import ObserverFailed
-from spdist.operators.tables.stores import Batch
+from spdist.operators.tables.stores import StoreBatch
 from spdist.stores.columns import sql_table
 from spdist.stores.engines import WRITE, may_pass
 
@@ -90,7 +90,7 @@ class Database:
         self._engine = engine
         self._writing: Connection | None = None
         self._reading: Connection | None = None
-        self._batch: Batch | None = None
+        self._batch: StoreBatch | None = None
         self._applied: int | None = None
         self._wrote = False
         self._broken = False
@@ -103,7 +103,7 @@ class Database:
 
     # ------------------------------------------------------------------------------------------------------- batches
     @property
-    def batch(self) -> Batch | None:
+    def batch(self) -> StoreBatch | None:
         """The batch that has begun, if any."""
         return self._batch
 
@@ -122,7 +122,7 @@ class Database:
             self._applied = self._last_applied(self._batch.log)
         return self._batch.number <= self._applied
 
-    def begin(self, batch: Batch) -> None:
+    def begin(self, batch: StoreBatch) -> None:
         """Begin a batch; what was not committed of another is undone.
 
         It asks nothing of the database.
@@ -160,7 +160,7 @@ class Database:
                 self._end(True)
         self._finish(True)
 
-    def _mark(self, batch: Batch) -> None:
+    def _mark(self, batch: StoreBatch) -> None:
         marks = self._marks
         mine = marks.c.log == batch.log
         values: dict[str, Any] = {"batch": batch.number}

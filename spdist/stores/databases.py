@@ -9,7 +9,7 @@ from spdist.errors import AppValidationError
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedAggregation
 from spdist.language.types import Schema
-from spdist.operators.tables.stores import Batch, BucketStore, TableStore
+from spdist.operators.tables.stores import BucketStore, StoreBatch, TableStore
 from spdist.operators.tables.table import keyed_attributes
 from spdist.spans import Span
 from spdist.stores.bucket_shards import ShardedBuckets
@@ -111,7 +111,7 @@ class DatabaseStores:
             known = self._databases[place] = Database(engine, name, settings.secrets)
         return known
 
-    def begin(self, batch: Batch) -> None:
+    def begin(self, batch: StoreBatch) -> None:
         """Begin a batch in all databases; one that was begun and not committed is undone."""
         for database in self._databases.values():
             database.begin(batch)

@@ -9,7 +9,7 @@ from spdist.connectors.registry import store_types, why_missing
 from spdist.errors import ErrorKind, UndefinedNameError
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedAggregation
-from spdist.operators.tables.stores import Batch, BucketStore, OutsideStores, TableStore
+from spdist.operators.tables.stores import BucketStore, OutsideStores, StoreBatch, TableStore
 from spdist.packages import STORES
 
 __all__ = ["Stores", "open_stores"]
@@ -64,7 +64,7 @@ class Stores:
             self._opened[known.open] = known.load(known.open)(self._allowed)
         return self._opened[known.open]
 
-    def begin(self, batch: Batch) -> None:
+    def begin(self, batch: StoreBatch) -> None:
         """Begin a batch in all stores; one that was begun and not committed is undone."""
         for one in self._opened.values():
             one.begin(batch)

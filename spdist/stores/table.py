@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, delete, insert, or_, select, update
 
 from spdist.operators.base import Arrival, Row
-from spdist.operators.expressions.pushdown import Compares, Every, IsNull, Some, Test
+from spdist.operators.expressions.pushdown import Compares, Every, NullTest, Some, Test
 from spdist.operators.tables.stores import Index
 from spdist.stores.cache import RowCache
 from spdist.stores.columns import Columns, insertion, storable, upsert, value_type
@@ -339,7 +339,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 def where(test: Test, columns: Columns) -> ColumnElement[bool]:
     """Return a test on the columns of a table; its parameters are called as `parameter` says."""
-    if isinstance(test, IsNull):
+    if isinstance(test, NullTest):
         is_null: ColumnElement[bool] = columns.table.c[columns.names[test.attribute]].is_(None)
         return is_null
     if isinstance(test, Compares):

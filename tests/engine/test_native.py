@@ -19,7 +19,7 @@ from spdist.engine.native.values import SPARK_TYPES
 from spdist.engine.spark.session import SparkHost
 from spdist.extension import catalog
 from spdist.language import ast
-from spdist.language.checking.scope import Scope, Source
+from spdist.language.checking.scope import AttributeSource, Scope
 from spdist.language.format import format_node
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
@@ -29,7 +29,7 @@ from tests.runtime.host_settings import settings_in
 
 NAMES = tuple(ATTRIBUTES)
 DEFINITION = f"define stream S (n int, {', '.join(f'{name} {kind}' for name, kind in ATTRIBUTES.items())});"
-SCOPE = Scope((Source("S", "S", Schema.of([("n", "int"), *ATTRIBUTES.items()])),))
+SCOPE = Scope((AttributeSource("S", "S", Schema.of([("n", "int"), *ATTRIBUTES.items()])),))
 LOST = "lost"
 
 Row = tuple[Any, ...]

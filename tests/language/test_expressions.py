@@ -6,7 +6,7 @@ from spdist.errors import AppValidationError, SiddhiAppError, SiddhiTypeError, U
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.expressions import find_errors, is_aggregator, resolve_call, type_of, uses_aggregator
-from spdist.language.checking.scope import Scope, Source
+from spdist.language.checking.scope import AttributeSource, Scope
 from spdist.language.parsing.parser import parse_expression
 from spdist.language.types import Schema, Type
 
@@ -19,8 +19,8 @@ COLUMNS = [
     ("b", "bool"),
     ("o", "object"),
 ]
-TABLE = Source("T", "T", Schema.of([("k", "string"), ("n", "int")]), "table")
-SCOPE = Scope((Source("S", "S", Schema.of(COLUMNS)),), tables=(TABLE,))
+TABLE = AttributeSource("T", "T", Schema.of([("k", "string"), ("n", "int")]), "table")
+SCOPE = Scope((AttributeSource("S", "S", Schema.of(COLUMNS)),), tables=(TABLE,))
 
 
 @pytest.mark.parametrize(

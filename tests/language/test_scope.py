@@ -4,16 +4,16 @@ import pytest
 
 from spdist.errors import SiddhiAppError, UndefinedNameError
 from spdist.language import ast
-from spdist.language.checking.scope import Reference, Scope, Source, pattern_elements, suggestion
+from spdist.language.checking.scope import AttributeSource, Reference, Scope, pattern_elements, suggestion
 from spdist.language.parsing.parser import parse, parse_expression
 from spdist.language.types import Schema, Type
 
-LEFT = Source("a", "Orders", Schema.of([("id", "string"), ("qty", "int")]))
-RIGHT = Source("Ships", "Ships", Schema.of([("id", "string"), ("dock", "long")]))
-INNER = Source("#I", "#I", Schema.of([("id", "string")]))
-COUNTED = Source("e1", "A", Schema.of([("v", "int")]), "state", True)
-SINGLE = Source("e2", "B", Schema.of([("v", "int"), ("w", "double")]), "state")
-TABLE = Source("T", "T", Schema.of([("id", "string"), ("n", "int")]), "table")
+LEFT = AttributeSource("a", "Orders", Schema.of([("id", "string"), ("qty", "int")]))
+RIGHT = AttributeSource("Ships", "Ships", Schema.of([("id", "string"), ("dock", "long")]))
+INNER = AttributeSource("#I", "#I", Schema.of([("id", "string")]))
+COUNTED = AttributeSource("e1", "A", Schema.of([("v", "int")]), "state", True)
+SINGLE = AttributeSource("e2", "B", Schema.of([("v", "int"), ("w", "double")]), "state")
+TABLE = AttributeSource("T", "T", Schema.of([("id", "string"), ("n", "int")]), "table")
 
 
 def variable(text: str) -> ast.Variable:
@@ -65,7 +65,7 @@ def test_a_counted_element_is_a_list_where_rows_are_selected_and_one_event_in_fi
 
 
 def test_filters_of_an_element_see_earlier_ones_and_their_own_event() -> None:
-    three = Scope((COUNTED, SINGLE, Source("e3", "C", SINGLE.schema, "state")))
+    three = Scope((COUNTED, SINGLE, AttributeSource("e3", "C", SINGLE.schema, "state")))
     second = three.of_element(1)
     assert second.resolve(variable("w")).source == 1
     assert second.resolve(variable("v")).source == 1
@@ -91,7 +91,7 @@ def test_a_table_of_a_condition_is_only_meant_by_its_name() -> None:
 
 
 def test_the_first_of_equal_names_counts() -> None:
-    assert Scope((COUNTED, Source("e1", "B", SINGLE.schema))).find(ast.StreamRef("e1")) == 0
+    assert Scope((COUNTED, AttributeSource("e1", "B", SINGLE.schema))).find(ast.StreamRef("e1")) == 0
 
 
 def test_star_is_everything_in_siddhis_order() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spdist.extension import catalog
-from spdist.language.checking.scope import Scope, Source
+from spdist.language.checking.scope import AttributeSource, Scope
 from spdist.language.parsing.parser import parse_expression
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival, VirtualClock
@@ -21,8 +21,8 @@ from spdist.operators.tables.stores import Index
 
 HELD = Schema.of([("k", "string"), ("n", "int"), ("p", "double")])
 EVENT = Schema.of([("k", "string"), ("m", "long"), ("p", "double")])
-EVENTS = Scope((Source("S", "S", EVENT),))
-SCOPE = EVENTS.with_table(Source("T", "T", HELD, "table"))
+EVENTS = Scope((AttributeSource("S", "S", EVENT),))
+SCOPE = EVENTS.with_table(AttributeSource("T", "T", HELD, "table"))
 
 
 class Rows:

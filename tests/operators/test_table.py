@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spdist.errors import ErrorKind, UndefinedNameError
 from spdist.extension import catalog
 from spdist.language import ast
-from spdist.language.checking.scope import Scope, Source
+from spdist.language.checking.scope import AttributeSource, Scope
 from spdist.language.parsing.parser import parse, parse_expression
 from spdist.language.types import Schema
 from spdist.operators.base import VirtualClock
@@ -55,8 +55,8 @@ def written(text: str) -> ast.Output:
 
 
 def finder(condition: str, table: Table) -> Any:
-    event = Scope((Source("S", "S", EVENT),))
-    scope = event.with_table(Source("T", "T", table.schema, "table"))
+    event = Scope((AttributeSource("S", "S", EVENT),))
+    scope = event.with_table(AttributeSource("T", "T", table.schema, "table"))
     expression = parse_expression(condition)
     plan = FindingPlan(
         "t", expression, scope, 1, SIGNATURES, "ts, row", lambda frame, _: RowReader(event, SIGNATURES, frame)

@@ -18,7 +18,7 @@ from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.operators.base import Row
 from spdist.operators.core.codec import encode
-from spdist.operators.tables.stores import Batch, BucketStore, Changes, TableStore
+from spdist.operators.tables.stores import BucketStore, Changes, StoreBatch, TableStore
 
 STREAM = "define stream S (k string, n int, v double, b bool, at long); "
 PURGE = "@purge(enable='false') "
@@ -96,7 +96,7 @@ class Outside:
         self.made.append(OneShard(self._common, self._shard, len(aggregation.durations)))
         return self.made[-1]
 
-    def begin(self, batch: Batch) -> None: ...
+    def begin(self, batch: StoreBatch) -> None: ...
 
     def commit(self) -> None:
         for one in self.made:

@@ -17,7 +17,7 @@ from spdist.errors import StoreError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.tables.stores import Batch
+from spdist.operators.tables.stores import StoreBatch
 from spdist.stores.databases import DatabaseStores
 
 Open = Callable[[], DatabaseStores]
@@ -43,7 +43,7 @@ class Life:
             self.app.subscribe("Out", lambda ts, row: self.out.append(row))
 
     def batch(self, number: int, events: list[tuple[Any, ...]], commit: bool = True) -> None:
-        self.app.begin(Batch(self.log, number))
+        self.app.begin(StoreBatch(self.log, number))
         for row in events:
             self.app.send("S", number, row)
         if commit:
@@ -160,13 +160,13 @@ def test_an_aggregation_goes_on_from_its_store(opened: Open) -> None:
 def test_an_aggregation_is_replayed_from_what_it_found(opened: Open) -> None:
     before = Life(opened(), AGGREGATING, log="earlier")
     for number, at in enumerate(range(0, 100_000, 20_000)):
-        before.app.begin(Batch("earlier", number))
+        before.app.begin(StoreBatch("earlier", number))
         before.app.send("S", at, ("a", 1))
         before.app.commit()
 
     def go_on(life: Life) -> list[Any]:
         for number, at in enumerate(range(100_000, 200_000, 20_000)):
-            life.app.begin(Batch("now", number))
+            life.app.begin(StoreBatch("now", number))
             life.app.send("S", at, ("a", 2))
             life.app.commit()
         return asked(life)

@@ -20,7 +20,7 @@ from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.editing.completion import values
 from spdist.language.parsing.parser import parse
-from spdist.operators.tables.stores import Batch, OutsideStores
+from spdist.operators.tables.stores import OutsideStores, StoreBatch
 from spdist.packages import use_packages
 from tests.connectors.foreign import install
 from tests.error_codes import coded
@@ -94,7 +94,7 @@ def test_batches_of_a_store_are_undone_where_they_begin_anew_and_change_nothing_
     app = opened(text, stores)
 
     def batch(number: int, key: str) -> None:
-        stores.begin(Batch("log", number))
+        stores.begin(StoreBatch("log", number))
         app.send("S", 1000 + number, (key, number))
 
     batch(1, "undone")

@@ -20,7 +20,7 @@ from spdist.errors import AppValidationError, StoreError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.tables.stores import Batch
+from spdist.operators.tables.stores import StoreBatch
 from spdist.planning.groups import plan
 from spdist.stores.bucket_shards import ShardedBuckets
 from spdist.stores.databases import DatabaseStores
@@ -58,7 +58,7 @@ class Node:
             self.app.subscribe("Told", lambda _, row: self.told.append(row))
 
     def batch(self, number: int, *events: tuple[int, Any], commit: bool = True) -> None:
-        self.app.begin(Batch(self.log, number))
+        self.app.begin(StoreBatch(self.log, number))
         for at, row in events:
             self.app.send("S" if len(row) > 1 else "Ask", at, row)
         if commit:

@@ -24,7 +24,7 @@ from spdist.operators.base import ALWAYS, Arrival, Row, VirtualClock
 from spdist.operators.core.faults import ErrorStore
 from spdist.operators.core.junction import ObserverFailed, ReceiveColumns, Receiver, StreamPart, guarded
 from spdist.operators.tables.on_demand import Answer
-from spdist.operators.tables.stores import Batch, OutsideStores
+from spdist.operators.tables.stores import OutsideStores, StoreBatch
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import Assignment
 from spdist.transports.commands import ANSWERS, COMMANDS, SCHEMAS, SCRIPT, read_command, text_row
@@ -212,7 +212,7 @@ class HostedApp(LocalApp):
         except ObserverFailed as failed:
             raise failed.cause from None
 
-    def begin(self, batch: Batch) -> None:
+    def begin(self, batch: StoreBatch) -> None:
         """Begin a batch whose changes in outside stores are to be applied once, however often it is replayed."""
         if self._outside is not None:
             self._outside.begin(batch)

@@ -22,7 +22,7 @@ from spdist.mapping.columns import TIMER, Events, child
 from spdist.operators.base import Arrival, Row
 from spdist.operators.core.codec import decode, encode
 from spdist.operators.core.junction import ReceiveColumns, StreamPart
-from spdist.operators.tables.stores import Batch
+from spdist.operators.tables.stores import StoreBatch
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import COMMANDS
@@ -74,7 +74,7 @@ class App(Protocol):
         """Return what the user's sinks have put out since the last call, of each sink in order."""
         ...
 
-    def begin(self, batch: Batch) -> None:
+    def begin(self, batch: StoreBatch) -> None:
         """Begin a batch, for what the app keeps outside of its state."""
         ...
 
@@ -226,7 +226,7 @@ class Island:
         """Whether to process a record before its batch is whole comes to the same."""
         return self._started and self.intake.goes_ahead(record) and self._only is not None
 
-    def process_ahead(self, record: Record, batch: Batch | None = None) -> Record:
+    def process_ahead(self, record: Record, batch: StoreBatch | None = None) -> Record:
         """Process a record that `goes_ahead` before its batch is whole.
 
         Parameters
@@ -258,7 +258,7 @@ class Island:
         self.app.stop()
 
     def process(
-        self, records: Iterable[Record], tick: int, batch: Batch | None = None, closing: bool = False
+        self, records: Iterable[Record], tick: int, batch: StoreBatch | None = None, closing: bool = False
     ) -> list[Output]:
         """Process one batch and return what it publishes.
 
@@ -268,7 +268,7 @@ class Island:
             Of each topic partition in the order of their offsets.
         tick : int
             The time of the batch, ms; live apps look at it, and those with ``idle.time``.
-        batch : Batch, optional
+        batch : StoreBatch, optional
             Its name, for tables in databases: they change with it once, however often it is processed.
         closing : bool
             Whether nothing waits for its turn any more after it.

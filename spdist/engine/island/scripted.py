@@ -33,7 +33,7 @@ from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival
 from spdist.operators.core.codec import decode, encode
 from spdist.operators.core.junction import ObserverFailed
-from spdist.operators.tables.stores import Batch
+from spdist.operators.tables.stores import StoreBatch
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK
 from spdist.transports.commands import ANSWERS, SCHEMAS, SCRIPT, read_command, text_row
@@ -111,7 +111,7 @@ class ScriptedApp:
         """Return nothing: what sinks put out stays here, as in a local app."""
         return []
 
-    def begin(self, batch: Batch) -> None:
+    def begin(self, batch: StoreBatch) -> None:
         """Do nothing: apps of scripts keep nothing outside of their state."""
 
     def commit(self) -> None:

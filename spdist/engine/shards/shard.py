@@ -16,7 +16,7 @@ from spdist.clock import Clock, SystemClock
 from spdist.engine.island.island import Island, Output
 from spdist.engine.shards.state import Positions, Segment, StateStore, later
 from spdist.errors import FencedError, StateError
-from spdist.operators.tables.stores import Batch
+from spdist.operators.tables.stores import StoreBatch
 from spdist.transports.base import Record
 from spdist.transports.payloads.payload import since
 
@@ -405,10 +405,10 @@ class Shard:
         island.intake.undone.add(segment.undone)
         self._unpublished = kept
 
-    def _named(self, number: int) -> Batch:
+    def _named(self, number: int) -> StoreBatch:
         if self._log is None:
             self._log = self.store.identity()
-        return Batch(self._log, number)
+        return StoreBatch(self._log, number)
 
     def _is_at(self, island: Island, segment: Segment) -> None:
         self.island, self.version = island, segment.number

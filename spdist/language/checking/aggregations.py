@@ -18,7 +18,7 @@ from spdist.language.checking.expressions import is_aggregator
 from spdist.language.checking.inputs import check_filters
 from spdist.language.checking.names import Names
 from spdist.language.checking.queries import check_items
-from spdist.language.checking.scope import Scope, Source
+from spdist.language.checking.scope import AttributeSource, Scope
 from spdist.language.durations import DURATIONS, duration_of, period
 from spdist.language.types import Schema, Type
 
@@ -107,7 +107,7 @@ def _scope(names: Names, single: ast.SingleInput) -> Scope | None:
         hint = "Let a query insert it into a stream."
         names.refuse(SiddhiTypeError, f"An aggregation reads a stream, not '{stream.id}'", single.span, hint)
         return None
-    source = check_filters(names, single.before, Source(stream.id, stream.id, schema))
+    source = check_filters(names, single.before, AttributeSource(stream.id, stream.id, schema))
     return None if source is None else Scope((source,), tables=names.all_tables())
 
 

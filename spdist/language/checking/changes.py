@@ -12,7 +12,7 @@ from spdist.errors import (
 )
 from spdist.language import ast
 from spdist.language.checking.names import Names
-from spdist.language.checking.scope import Scope, Source, suggestion, undefined
+from spdist.language.checking.scope import AttributeSource, Scope, suggestion, undefined
 from spdist.language.types import Schema
 
 __all__ = ["EVENT", "change_scope", "check_change", "refuse_schema"]
@@ -21,7 +21,7 @@ __all__ = ["EVENT", "change_scope", "check_change", "refuse_schema"]
 EVENT = "what is selected"
 
 
-def change_scope(event: Schema, table_id: str, table: Schema, tables: tuple[Source, ...]) -> Scope:
+def change_scope(event: Schema, table_id: str, table: Schema, tables: tuple[AttributeSource, ...]) -> Scope:
     """Return what a condition of a change may name: bare names mean what is selected, the table is called by its name.
 
     Parameters
@@ -30,10 +30,12 @@ def change_scope(event: Schema, table_id: str, table: Schema, tables: tuple[Sour
         What is selected; source 0.
     table_id, table : str, Schema
         The table; source 1.
-    tables : tuple of Source
+    tables : tuple of AttributeSource
         What ``in`` may name.
     """
-    return Scope((Source(EVENT, EVENT, event),), tables=tables).with_table(Source(table_id, table_id, table, "table"))
+    return Scope((AttributeSource(EVENT, EVENT, event),), tables=tables).with_table(
+        AttributeSource(table_id, table_id, table, "table")
+    )
 
 
 def check_change(names: Names, output: ast.Delete | ast.Update, target: ast.StreamRef, event: Schema) -> None:

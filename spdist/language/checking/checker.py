@@ -21,7 +21,7 @@ from spdist.language.checking.definitions import check_definitions
 from spdist.language.checking.expressions import MOST_ERRORS
 from spdist.language.checking.names import Names, TooManyErrors
 from spdist.language.checking.queries import check_query
-from spdist.language.checking.scope import Scope, Source, suggestion
+from spdist.language.checking.scope import AttributeSource, Scope, suggestion
 from spdist.language.types import Schema
 
 __all__ = ["CheckedApp", "CheckedPartition", "CheckedQuery", "check"]
@@ -134,7 +134,7 @@ class _Elements:
                 hint = suggestion(stream, (*names.streams, *names.windows))
                 names.refuse(UndefinedNameError, f"There is no stream or window '{stream}'", key.stream.span, hint)
             return
-        scope = Scope((Source(stream, stream, schema),), tables=names.all_tables())
+        scope = Scope((AttributeSource(stream, stream, schema),), tables=names.all_tables())
         if key.value is not None:
             names.type_of(key.value, scope)
             names.no_aggregator(key.value, "partition keys")

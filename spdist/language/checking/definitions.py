@@ -16,7 +16,7 @@ from spdist.language.checking.aggregations import check_aggregation
 from spdist.language.checking.annotations import check_definition_annotations
 from spdist.language.checking.inputs import check_window
 from spdist.language.checking.names import Names
-from spdist.language.checking.scope import Scope, Source
+from spdist.language.checking.scope import AttributeSource, Scope
 from spdist.language.scripts import read_script
 from spdist.language.types import Schema, Type
 
@@ -65,7 +65,7 @@ def _define(names: Names, definition: ast.Definition) -> None:
         case ast.WindowDefinition(name=name):
             names.windows[name] = definition.schema
             if definition.window is not None:
-                check_window(names, definition.window, Scope((Source(name, name, definition.schema),)))
+                check_window(names, definition.window, Scope((AttributeSource(name, name, definition.schema),)))
         case ast.TriggerDefinition(name=name):
             names.streams[name] = _TRIGGERED
             _check_trigger(names, definition)

@@ -11,7 +11,7 @@ from spdist.language import ast
 from spdist.language.checking.expressions import located, resolve_call
 from spdist.language.checking.names import Names
 from spdist.language.checking.ranges import check_range
-from spdist.language.checking.scope import Scope, Source, pattern_elements
+from spdist.language.checking.scope import AttributeSource, Scope, pattern_elements
 from spdist.language.checking.unknown import unknown_extension
 from spdist.language.types import Schema
 
@@ -43,7 +43,7 @@ def input_scope(names: Names, query_input: ast.Input) -> Scope | None:
 # --- one stream ------------------------------------------------------------------------------------------------------
 
 
-def _stream(names: Names, single: ast.SingleInput, *, what: str) -> Source | None:
+def _stream(names: Names, single: ast.SingleInput, *, what: str) -> AttributeSource | None:
     """Return a stream or named window with its handlers applied; None where it is not known or is neither."""
     source = _lookup(names, single.stream)
     if source is None:
@@ -60,7 +60,7 @@ def _lookup(
     stream: ast.StreamRef,
     alias: str | None = None,
     unknown: ErrorKind | None = None,
-) -> Source | None:
+) -> AttributeSource | None:
     schema = names.require(stream, unknown)
     if schema is None:
         return None
@@ -69,10 +69,10 @@ def _lookup(
         kind = "window"
     elif stream.id in names.tables or stream.id in names.aggregations:
         kind = "table"
-    return Source(alias or stream.id, stream.id, schema, kind)
+    return AttributeSource(alias or stream.id, stream.id, schema, kind)
 
 
-def _handled(names: Names, single: ast.SingleInput, source: Source) -> Source | None:
+def _handled(names: Names, single: ast.SingleInput, source: AttributeSource) -> AttributeSource | None:
     before = check_filters(names, single.before, source)
     if before is None:
         return None
@@ -89,9 +89,9 @@ def _handled(names: Names, single: ast.SingleInput, source: Source) -> Source | 
 def check_filters(
     names: Names,
     handlers: Sequence[ast.Handler],
-    source: Source,
-    scope_of: Callable[[Source], Scope] | None = None,
-) -> Source | None:
+    source: AttributeSource,
+    scope_of: Callable[[AttributeSource], Scope] | None = None,
+) -> AttributeSource | None:
     """Check filters and stream functions in turn; returns the source with the attributes that functions append.
 
     Returns None where a stream function is not understood: then it is not known which attributes there are.
@@ -102,7 +102,7 @@ def check_filters(
         What is defined.
     handlers : sequence of Handler
         In the order of the text.
-    source : Source
+    source : AttributeSource
         What they read.
     scope_of : callable, optional
         What may be named besides the source, for elements of patterns.
@@ -120,7 +120,7 @@ def check_filters(
     return source
 
 
-def _appended(names: Names, call: ast.FunctionCall, scope: Scope, source: Source) -> Source | None:
+def _appended(names: Names, call: ast.FunctionCall, scope: Scope, source: AttributeSource) -> AttributeSource | None:
     resolver = names.catalog.stream_functions.get(call.id)
     if resolver is None:
         names.report(unknown_extension("stream function", call.id, call.span, names.catalog))
@@ -192,7 +192,7 @@ def _bound(names: Names, join: ast.JoinInput, scope: Scope) -> Scope:
     return scope
 
 
-def _side(names: Names, side: ast.JoinSide) -> Source | None:
+def _side(names: Names, side: ast.JoinSide) -> AttributeSource | None:
     source = _lookup(names, side.input.stream, unknown=ErrorKind.UNDEFINED_SIDE)
     if source is None:
         return None
@@ -215,7 +215,7 @@ def _pattern(names: Names, pattern: ast.PatternInput) -> Scope | None:
     every = Scope(tuple(sources), tables=names.all_tables()).by_name()
     for position, (element, _) in enumerate(elements):
 
-        def scope_of(source: Source, position: int = position, element: ast.StateElement = element) -> Scope:
+        def scope_of(source: AttributeSource, position: int = position, element: ast.StateElement = element) -> Scope:
             around = (*sources[:position], source, *sources[position + 1 :])
             absent = isinstance(element, ast.AbsentState)
             return dataclasses.replace(every, sources=around).of_element(position, partners[position], absent)
@@ -264,7 +264,7 @@ def _takes_no_time(element: ast.StateElement) -> bool:
     return isinstance(element, ast.AbsentState) and element.waiting is not None and element.waiting.milliseconds < 1
 
 
-def _element(names: Names, element: ast.StreamState | ast.AbsentState, counted: bool) -> Source | None:
+def _element(names: Names, element: ast.StreamState | ast.AbsentState, counted: bool) -> AttributeSource | None:
     alias = element.alias if isinstance(element, ast.StreamState) else None
     source = _lookup(names, element.input.stream, alias)
     if source is not None and source.kind == "table":

@@ -12,7 +12,7 @@ from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedAggregation
 from spdist.language.checking.expressions import MOST_ERRORS, find_errors, uses_aggregator, written_out
-from spdist.language.checking.scope import Scope, Source, suggestion, undefined
+from spdist.language.checking.scope import AttributeSource, Scope, suggestion, undefined
 from spdist.language.scripts import Script
 from spdist.language.types import Schema, Type
 
@@ -68,7 +68,7 @@ class Names:
     searchable: set[str] = field(default_factory=set)
     stars: dict[int, ast.FunctionCall] = field(default_factory=dict)
     bound: dict[int, ast.Variable] = field(default_factory=dict)
-    _tables: tuple[Source, ...] = ()
+    _tables: tuple[AttributeSource, ...] = ()
 
     def report(self, *errors: SiddhiAppError) -> None:
         """Keep `errors`; checking goes on, up to the hundredth: then it raises TooManyErrors."""
@@ -103,10 +103,10 @@ class Names:
             self.report(error)
         return schema
 
-    def all_tables(self) -> tuple[Source, ...]:
+    def all_tables(self) -> tuple[AttributeSource, ...]:
         """Return the tables as what ``in`` may name."""
         if len(self._tables) != len(self.tables):  # one is only ever added
-            self._tables = tuple(Source(name, name, schema, "table") for name, schema in self.tables.items())
+            self._tables = tuple(AttributeSource(name, name, schema, "table") for name, schema in self.tables.items())
         return self._tables
 
     # --- expressions -------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class Names:
         """Return `call` with the attributes of `scope` in place of ``*``, and remember what it stands for."""
         return self.stars.setdefault(id(call), written_out(call, scope)) if call.star else call
 
-    def bind(self, expression: ast.Expression, source: Source, stream: ast.StreamRef) -> None:
+    def bind(self, expression: ast.Expression, source: AttributeSource, stream: ast.StreamRef) -> None:
         """Remember that each bare name in `expression` that `source` has is one of its attributes."""
         for node in expression.walk():
             if isinstance(node, ast.Variable) and node.stream is None and node.name in source.schema.names:

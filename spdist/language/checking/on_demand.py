@@ -21,7 +21,7 @@ from spdist.language.checking.checked import CheckedApp
 from spdist.language.checking.names import Names, TooManyErrors
 from spdist.language.checking.queries import check_items
 from spdist.language.checking.ranges import check_range
-from spdist.language.checking.scope import Scope, Source, suggestion
+from spdist.language.checking.scope import AttributeSource, Scope, suggestion
 from spdist.language.types import Schema
 
 __all__ = ["CheckedOnDemand", "check_on_demand"]
@@ -125,7 +125,7 @@ class _Check:
             message = f"'{store}' is neither a table, a window nor an aggregation"
             names.refuse(OnDemandQueryError, message, query.span, hint)
             return None
-        scope = Scope((Source(store, store, schema, "table"),), tables=names.all_tables())
+        scope = Scope((AttributeSource(store, store, schema, "table"),), tables=names.all_tables())
         self._check_bounds(store, scope)
         if query.on is not None:
             names.condition(query.on, scope, "'on'")
@@ -151,7 +151,9 @@ class _Check:
             hint = suggestion(target.id, names.tables)
             names.refuse(OnDemandQueryError, f"'{target.id}' is not a table", target.span, hint)
             return None
-        nothing = Scope((Source("what is selected from nothing", "", _NOTHING, "table"),), tables=names.all_tables())
+        nothing = Scope(
+            (AttributeSource("what is selected from nothing", "", _NOTHING, "table"),), tables=names.all_tables()
+        )
         if not self.query.select.items:
             # What is not selected is null.
             checked = CheckedOnDemand(self.query, target.id, nothing, self.query.select, table)

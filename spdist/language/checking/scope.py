@@ -18,7 +18,7 @@ from spdist.errors import (
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 
-__all__ = ["Reference", "Scope", "Source", "pattern_elements", "suggestion", "undefined"]
+__all__ = ["AttributeSource", "Reference", "Scope", "pattern_elements", "suggestion", "undefined"]
 
 _FIRST = ast.EventIndex(0)
 #: How many names a hint shows.
@@ -29,7 +29,7 @@ _NO_NULL = "There is no null constant; write 'a is null'."
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class AttributeSource:
     """Something whose attributes an expression may name.
 
     Parameters
@@ -82,7 +82,7 @@ class Scope:
 
     Parameters
     ----------
-    sources : tuple of Source
+    sources : tuple of AttributeSource
         Elements of a pattern are in the order of the text.
     unqualified : tuple of int, optional
         The sources in which a bare attribute name is looked up; all of them if not given.
@@ -92,7 +92,7 @@ class Scope:
         What a counted element means that is named without an index: ``list``, all its values, wherever rows are
         selected; ``first``, its first event, in ``having`` and ``order by``; ``event``, one event, in the filters of a
         pattern. A bare attribute name means the first event in the former two.
-    tables : tuple of Source
+    tables : tuple of AttributeSource
         What ``in`` may name.
     star_order : tuple of int, optional
         The sources in the order of ``select *``; that of `sources` if not given.
@@ -104,11 +104,11 @@ class Scope:
         The positions of `sources` by name, for many of them: a pattern's elements are looked up in it, not searched.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[AttributeSource, ...]
     unqualified: tuple[int, ...] | None = None
     qualified: Sequence[int] | None = None
     counted: Literal["list", "first", "event"] = "list"
-    tables: tuple[Source, ...] = ()
+    tables: tuple[AttributeSource, ...] = ()
     star_order: tuple[int, ...] | None = None
     missing: str = ErrorKind.UNDEFINED_ATTRIBUTE
     output: int | None = None
@@ -210,7 +210,7 @@ class Scope:
         output : Schema
             What it puts out.
         """
-        result = Source(name, name, output)
+        result = AttributeSource(name, name, output)
         if len(self.sources) == 1 and self.sources[0].kind in ("stream", "window"):
             return Scope((result,), tables=self.tables, missing=self.missing)
         read = self._all()
@@ -223,7 +223,7 @@ class Scope:
         """Tell, in a scope of `results`, whether `reference` is part of what the query puts out."""
         return reference.source == (self.output or 0)
 
-    def with_table(self, table: Source) -> Scope:
+    def with_table(self, table: AttributeSource) -> Scope:
         """Return this scope with a table that is only meant where its name is written, as in ``(T.a == a) in T``."""
         searched = self._all() if self.unqualified is None else self.unqualified
         position = len(self.sources)
@@ -269,7 +269,7 @@ class Scope:
         return suggestion(name, [source.name for source in self.sources])
 
 
-def _positions(sources: Sequence[Source]) -> dict[str, list[int]]:
+def _positions(sources: Sequence[AttributeSource]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for position, source in enumerate(sources):
         found.setdefault(source.name, []).append(position)

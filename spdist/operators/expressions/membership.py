@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from spdist.functions.forms import Code
 from spdist.language import ast
-from spdist.language.checking.scope import Source
+from spdist.language.checking.scope import AttributeSource
 from spdist.language.types import Type
 from spdist.operators.expressions.expression import WRITERS, ExpressionWriter
 from spdist.operators.expressions.lookup import StoredReader, ask
@@ -46,7 +46,7 @@ def membership(writer: ExpressionWriter, node: ast.In) -> Code:
     """
     reader = writer.reader
     store: Store = reader.catalog.stores[node.table]
-    scope = reader.scope.with_table(Source(node.table, node.table, store.schema, "table"))
+    scope = reader.scope.with_table(AttributeSource(node.table, node.table, store.schema, "table"))
     position = len(scope.sources) - 1
     asked = ask(store, node.operand, scope, position, reader.catalog)
     rest = asked.rest(node.operand)

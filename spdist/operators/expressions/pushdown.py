@@ -17,7 +17,7 @@ from spdist.language.checking.expressions import type_of
 from spdist.language.checking.scope import Scope
 from spdist.language.types import Type
 
-__all__ = ["Compares", "Every", "IsNull", "Pushed", "Some", "Test", "conjuncts", "names_store", "never_fail", "push"]
+__all__ = ["Compares", "Every", "NullTest", "Pushed", "Some", "Test", "conjuncts", "names_store", "never_fail", "push"]
 
 _MIRRORED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _WHOLE = (Type.INT, Type.LONG)
@@ -34,7 +34,7 @@ class Compares:
 
 
 @dataclass(frozen=True, slots=True)
-class IsNull:
+class NullTest:
     """``attribute is null``."""
 
     attribute: int
@@ -54,7 +54,7 @@ class Some:
     parts: tuple[Test, ...]
 
 
-Test = Compares | IsNull | Every | Some
+Test = Compares | NullTest | Every | Some
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class _Pushing:
     def test(self, node: ast.Expression) -> Test | None:
         if isinstance(node, ast.IsNull):
             attribute = self._attribute(node.operand)
-            return None if attribute is None else IsNull(attribute[0])
+            return None if attribute is None else NullTest(attribute[0])
         if not isinstance(node, ast.Binary):
             return None
         if node.op == "and":

@@ -26,7 +26,7 @@ from spdist.operators.joins.sides import ROWS, JoinReader, SidePlan, plan_sides,
 from spdist.operators.queries.plans import Place, Plan, QueryInstance, ReceiveEvents
 from spdist.operators.selection.aggregates import totals_in
 from spdist.operators.selection.output import DeferredResults
-from spdist.operators.selection.selector import SelectorState, Sink
+from spdist.operators.selection.selector import SelectorOutput, SelectorState
 from spdist.operators.tables.stores import Store
 from spdist.operators.windows.store import WindowStore
 
@@ -106,7 +106,7 @@ class JoinQuery:
         self.processors = plan.processors(place)
         self.deferred = DeferredResults(self.limit.sink)
         self.out: list[Event] = []
-        collecting = Sink(lambda kind, timestamp, row: self.out.append((kind, timestamp, row)), self._collect)
+        collecting = SelectorOutput(lambda kind, timestamp, row: self.out.append((kind, timestamp, row)), self._collect)
         self.select = plan.chosen.make("events", self.totals, collecting, place.clock)
         self.windows: list[WindowStore | None] = [None, None]
         self.finders: list[Finder | None] = [None, None]

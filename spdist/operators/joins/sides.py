@@ -11,7 +11,7 @@ from spdist.functions.forms import Code
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.expressions import type_of
-from spdist.language.checking.scope import Reference, Scope, Source
+from spdist.language.checking.scope import AttributeSource, Reference, Scope
 from spdist.language.types import Type
 from spdist.operators.base import CURRENT, EXPIRED, RESET, Arrival, Event, Row, VirtualClock, WindowSetting
 from spdist.operators.core.arguments import prepared_window
@@ -93,7 +93,7 @@ class SidePlan:
     ----------
     position : int
         0 for the left side, 1 for the right side.
-    source : Source
+    source : AttributeSource
         What it reads, with what handlers append.
     handlers : list of handler plans
         In front of the window. Siddhi drops those of named windows and tables, and so does this.
@@ -108,7 +108,7 @@ class SidePlan:
     """
 
     position: int
-    source: Source
+    source: AttributeSource
     handlers: list[HandlerPlan]
     call: ast.FunctionCall | None
     prepared: Any
@@ -206,7 +206,7 @@ def plan_sides(title: str, join: ast.JoinInput, scope: Scope, catalog: Catalog) 
         handlers: list[HandlerPlan] = []
         if source.kind == "stream":
             # Handlers know the source by its own name only.
-            own = Source(source.stream_id, source.stream_id, source.schema)
+            own = AttributeSource(source.stream_id, source.stream_id, source.schema)
             handlers = plan_handlers(title, side.input.before, Scope((own,), tables=scope.tables), catalog)
         call = side.input.window if source.kind == "stream" else None
         prepared = None

@@ -20,7 +20,7 @@ from spdist.java.objects import set_order
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedPartition
-from spdist.language.checking.scope import Scope, Source
+from spdist.language.checking.scope import AttributeSource, Scope
 from spdist.language.types import Schema, Type
 from spdist.operators.base import Arrival, Event, Row, Timer, VirtualClock
 from spdist.operators.core.junction import Junction, LoopMaker, Receive, ReceiveChunk, Receiver
@@ -91,7 +91,7 @@ class PartitionPlan:
         self.windows = frozenset(id for id in self.inputs if id in stores)
 
     def _compiled_keys(self, key: ast.PartitionKey, schema: Schema, catalog: Catalog) -> Keys:
-        scope = Scope((Source(key.stream.id, key.stream.id, schema),), tables=tables_of(catalog))
+        scope = Scope((AttributeSource(key.stream.id, key.stream.id, schema),), tables=tables_of(catalog))
         frame, bindings = Frame(), Bindings()
         writer = ExpressionWriter(RowReader(scope, catalog, frame), frame, bindings)
         if key.value is not None:

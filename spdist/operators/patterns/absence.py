@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from spdist.operators.base import Row, Timer, VirtualClock
-from spdist.operators.patterns.groups import LogicalState
-from spdist.operators.patterns.states import Condition, Partial, State
+from spdist.operators.patterns.groups import SideState
+from spdist.operators.patterns.states import ElementCondition, Partial, State
 
-__all__ = ["ABSENT", "AbsentLogicalState", "AbsentState", "Surroundings"]
+__all__ = ["ABSENT", "AbsenceState", "AbsentLogicalState", "Surroundings"]
 
 #: Stands in the slot of an absence that was long enough.
 ABSENT = (-1, ())
@@ -33,7 +33,7 @@ class Surroundings(Protocol):
         ...
 
 
-class AbsentState(State):
+class AbsenceState(State):
     """``not S[condition] for t``: a partial moves on after `waiting` ms in which no such event came.
 
     As the first element it waits from the start of the app (or of the partition key), and anew after each event.
@@ -44,7 +44,7 @@ class AbsentState(State):
     """
 
     def __init__(
-        self, slot: int, size: int, condition: Condition, strict: bool, waiting: int, around: Surroundings
+        self, slot: int, size: int, condition: ElementCondition, strict: bool, waiting: int, around: Surroundings
     ) -> None:
         super().__init__(slot, size, condition, strict)
         self.waiting = waiting
@@ -177,7 +177,7 @@ class AbsentState(State):
         self.timer.restore(due)
 
 
-class AbsentLogicalState(LogicalState):
+class AbsentLogicalState(SideState):
     """``not S`` or ``not S for t`` as one side of ``and`` or ``or``.
 
     State
@@ -190,7 +190,7 @@ class AbsentLogicalState(LogicalState):
         self,
         slot: int,
         size: int,
-        condition: Condition,
+        condition: ElementCondition,
         strict: bool,
         needs_both: bool,
         waiting: int | None,

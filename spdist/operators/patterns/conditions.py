@@ -18,7 +18,7 @@ from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
 from spdist.operators.expressions.lookup import INDEXABLE, conjuncts, never_fail
 from spdist.operators.expressions.readers import ElementReader
-from spdist.operators.patterns.states import ANYTHING, Bound, Condition
+from spdist.operators.patterns.states import ANYTHING, Bound, ElementCondition
 
 __all__ = ["ConditionWriter", "Parts", "nested"]
 
@@ -120,12 +120,12 @@ class ConditionWriter:
         else:
             self._function(f"rest{position}", "p, ts, row", rest, scope, position)
 
-    def conditions(self, count: int) -> list[Condition]:
+    def conditions(self, count: int) -> list[ElementCondition]:
         """Return the conditions of all elements."""
         made = build(f"{self.title} conditions", self._lines, self._bindings.names)
         names = ("test", "guard", "rest", "fitting", "partial_key")
         found = [
-            Condition(
+            ElementCondition(
                 event_key=self._event_keys.get(at),
                 bound=Bound(*self._bounds[at], made[f"bound{at}"]) if at in self._bounds else None,
                 **{name: made.get(f"{name}{at}") for name in names},

@@ -10,19 +10,21 @@ from functools import cached_property
 from typing import Any
 
 from spdist.operators.base import Arrival, Row
-from spdist.operators.patterns.states import Condition, Partial, State
+from spdist.operators.patterns.states import ElementCondition, Partial, State
 
-__all__ = ["CountState", "LogicalState"]
+__all__ = ["CountingState", "SideState"]
 
 
-class CountState(State):
+class CountingState(State):
     """An element that takes several events: ``e=S<min:max>``.
 
     A partial that has enough waits here for more and at the next state for its event, at the same time; it leaves here
     when the next state's event has come.
     """
 
-    def __init__(self, slot: int, size: int, condition: Condition, strict: bool, least: int, most: int | None) -> None:
+    def __init__(
+        self, slot: int, size: int, condition: ElementCondition, strict: bool, least: int, most: int | None
+    ) -> None:
         super().__init__(slot, size, condition, strict)
         self.least = least
         self.most = most
@@ -108,12 +110,12 @@ class CountState(State):
         super().set_flags(rest)
 
 
-class LogicalState(State):
+class SideState(State):
     """One side of ``a and b`` or ``a or b``; both sides hold the same partials."""
 
-    partner: LogicalState
+    partner: SideState
 
-    def __init__(self, slot: int, size: int, condition: Condition, strict: bool, needs_both: bool) -> None:
+    def __init__(self, slot: int, size: int, condition: ElementCondition, strict: bool, needs_both: bool) -> None:
         super().__init__(slot, size, condition, strict)
         self.needs_both = needs_both
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from spdist.operators.base import Row
-from spdist.operators.patterns.states import NOT_KNOWN, Condition, Partial, State, waiting_order
+from spdist.operators.patterns.states import NOT_KNOWN, ElementCondition, Partial, State, waiting_order
 
 __all__ = ["IndexedState"]
 
@@ -25,7 +25,7 @@ class IndexedState(State):
     has a bound, that of each value's partials, or one that is less strict.
     """
 
-    def __init__(self, slot: int, size: int, condition: Condition) -> None:
+    def __init__(self, slot: int, size: int, condition: ElementCondition) -> None:
         super().__init__(slot, size, condition, strict=False)
         self.order: OrderedDict[int, Partial] = OrderedDict()
         self.by_key: dict[Any, dict[int, Partial]] = {}

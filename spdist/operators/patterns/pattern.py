@@ -18,7 +18,7 @@ from spdist.operators.base import Arrival, Row, Timer, VirtualClock
 from spdist.operators.expressions.expression import unsupported
 from spdist.operators.patterns.conditions import ConditionWriter
 from spdist.operators.patterns.repeated_absences import PatternRests
-from spdist.operators.patterns.states import Condition, Partial, State
+from spdist.operators.patterns.states import ElementCondition, Partial, State
 from spdist.operators.patterns.structure import PatternShape, PatternStates
 
 __all__ = ["Automaton", "PatternPlan"]
@@ -47,7 +47,7 @@ class PatternPlan(PatternShape):
         self.loops: dict[str, Callable[..., Any]] = {}
         self._conditions = self._written_conditions(title)
 
-    def _written_conditions(self, title: str) -> list[Condition]:
+    def _written_conditions(self, title: str) -> list[ElementCondition]:
         writer = ConditionWriter(title, self.scope, self.catalog, self.slots)
         counted = [counted for _, counted in pattern_elements(self.input.element)]
         for position, element in enumerate(self.elements):
@@ -66,7 +66,7 @@ class PatternPlan(PatternShape):
         """Return the states of one partition key, or of the whole app; `matched` takes complete matches."""
         return Automaton(self, PatternStates(self, clock, timer, matched))
 
-    def condition(self, position: int) -> Condition:
+    def condition(self, position: int) -> ElementCondition:
         """Return the condition of an element."""
         return self._conditions[position]
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from spdist.operators.base import ALWAYS, NOT_NOW
-from spdist.operators.patterns.absence import ABSENT, AbsentLogicalState, AbsentState
+from spdist.operators.patterns.absence import ABSENT, AbsenceState, AbsentLogicalState
 from spdist.operators.patterns.states import Partial, State
 
 __all__ = ["MOST_PARTIALS", "PatternRests"]
@@ -42,7 +42,7 @@ class RestingAutomaton(Protocol):
         ...
 
     @property
-    def waiting(self) -> Sequence[AbsentState | AbsentLogicalState]:
+    def waiting(self) -> Sequence[AbsenceState | AbsentLogicalState]:
         """Those that wait for absence."""
         ...
 
@@ -144,7 +144,7 @@ class PatternRests:
                 continue
             by = -(-(to_ms - timer.due[0]) // waiting) * waiting
             timer.postpone(by)
-            if isinstance(state, AbsentState):
+            if isinstance(state, AbsenceState):
                 state.deadline += by
             for partial in (*state.pending, *state.new):
                 if partial.timestamp != -1 and id(partial) not in moved:
@@ -223,13 +223,13 @@ class PatternRests:
 
 
 def _goes_on(
-    state: AbsentState | AbsentLogicalState, waits: list[tuple[Any, bool]], time: int, time_moves: bool, due: int
+    state: AbsenceState | AbsentLogicalState, waits: list[tuple[Any, bool]], time: int, time_moves: bool, due: int
 ) -> bool:
     """Tell whether what a waiting state decides by times will be decided likewise one period later.
 
     Parameters
     ----------
-    state : AbsentState or AbsentLogicalState
+    state : AbsenceState or AbsentLogicalState
         The state.
     waits : list
         Its partials as they are stored, and whether their times move.
@@ -247,7 +247,7 @@ def _goes_on(
             return False
         if isinstance(state, AbsentLogicalState) and slots[state.slot] not in (None, ABSENT):
             return False
-        if isinstance(state, AbsentState) and timestamp == -1 and not time_moves:
+        if isinstance(state, AbsenceState) and timestamp == -1 and not time_moves:
             return False
     if isinstance(state, AbsentLogicalState):
         return time == 0

@@ -15,7 +15,7 @@ from typing import Any
 
 from spdist.operators.core.junction import Drive, Loop, LoopMaker, Receive
 from spdist.operators.expressions.codegen import build, indent
-from spdist.operators.patterns.groups import CountState
+from spdist.operators.patterns.groups import CountingState
 from spdist.operators.patterns.loops import QuickWriter, careful
 from spdist.operators.patterns.pattern import Automaton
 from spdist.operators.patterns.states import Partial, Slots, State
@@ -57,8 +57,8 @@ def _is_chain(automaton: Automaton, stream_id: str) -> bool:
         return False
     begins = first.is_plain_first and first.every is first and first.condition.guard is not None
     linked = all(state.next is following for state, following in pairwise(states))
-    plain = type(others[-1]) is State and all(type(state) in (State, CountState) for state in others)
-    counts = all(state.least > 0 for state in others if isinstance(state, CountState))
+    plain = type(others[-1]) is State and all(type(state) in (State, CountingState) for state in others)
+    counts = all(state.least > 0 for state in others if isinstance(state, CountingState))
     bound = any(state.every is not None or state.tells is not None or state.is_start for state in others)
     endless = all(state.within is None for state in states)
     return begins and first.condition.rest is None and linked and plain and counts and not bound and endless
@@ -82,7 +82,7 @@ class _Chain:
                 return None
             slots = state.new[0].slots if state.new else None
             if slots is not None:
-                ahead = position + isinstance(state, CountState)
+                ahead = position + isinstance(state, CountingState)
                 if state.new[0].expired or any(slots[ahead:]):
                     return None
             found.append(slots)
@@ -139,7 +139,7 @@ def _source(writer: QuickWriter, states: list[State]) -> tuple[list[str], dict[s
         "            last, slow, state = None, False, load()",
         "            if state is not None:",
         f"                begun, {', '.join(new)} = state",
-        *(f"                held_{at} = None" for at in range(1, last) if isinstance(states[at], CountState)),
+        *(f"                held_{at} = None" for at in range(1, last) if isinstance(states[at], CountingState)),
         "                try:",
         "                    for at, row in events:",
         "                        if heap and heap[0][0] <= at:",
@@ -166,7 +166,7 @@ def _source(writer: QuickWriter, states: list[State]) -> tuple[list[str], dict[s
 
 
 def _held(states: list[State], at: int) -> str:
-    return f"held_{at}" if isinstance(states[at], CountState) else "None"
+    return f"held_{at}" if isinstance(states[at], CountingState) else "None"
 
 
 def _asking(writer: QuickWriter, states: list[State], at: int) -> list[str]:
@@ -174,7 +174,7 @@ def _asking(writer: QuickWriter, states: list[State], at: int) -> list[str]:
     is_last = at == len(states) - 1
     found = writer.where(at, ["slow = True", "break"] if is_last else [f"fits_{at} = True"])
     test = f"new_{at} is not None"
-    if isinstance(states[at], CountState) and at + 1 < len(states) - 1:
+    if isinstance(states[at], CountingState) and at + 1 < len(states) - 1:
         # The next state has taken the event for the same attempt.
         test += f" and not (fits_{at + 1} and new_{at} is new_{at + 1})"
     asked = [f"if {test}:", f"    p = new_{at}", *indent(found)]
@@ -187,7 +187,7 @@ def _moving(states: list[State], at: int) -> list[str]:
     if at == len(states) - 1:
         return [f"new_{at} = None"]
     on = [f"if new_{at + 1} is None:", f"    new_{at + 1} = p"]
-    if not isinstance(state, CountState):
+    if not isinstance(state, CountingState):
         moved = [f"p = new_{at}", f"p[{at}] = (at, row)", *on]
         return [f"if fits_{at}:", *indent(moved), f"new_{at} = None"]
     moved = [f"p = new_{at}", f"if p[{at}] is None:", f"    p[{at}] = []", f"p[{at}].append((at, row))"]

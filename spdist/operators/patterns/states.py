@@ -18,7 +18,7 @@ from typing import Any
 
 from spdist.operators.base import Row
 
-__all__ = ["ANYTHING", "NOT_KNOWN", "Bound", "Condition", "Partial", "Slots", "State", "waiting_order"]
+__all__ = ["ANYTHING", "NOT_KNOWN", "Bound", "ElementCondition", "Partial", "Slots", "State", "waiting_order"]
 
 Slots = list[Any]
 
@@ -50,7 +50,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ElementCondition:
     """What an event must meet to fit an element.
 
     Parameters
@@ -80,7 +80,7 @@ class Condition:
     bound: Bound | None = None
 
 
-ANYTHING = Condition()
+ANYTHING = ElementCondition()
 
 #: A span of time that holds no time.
 NOT_KNOWN = (1, 0)
@@ -122,7 +122,7 @@ class State:
         Where its event goes.
     size : int
         Number of slots of a partial.
-    condition : Condition
+    condition : ElementCondition
         What an event must meet.
     strict : bool
         True in sequences, where an event that does not fit ends the attempt.
@@ -132,7 +132,7 @@ class State:
     ``pending`` and ``new``: partials that wait here, unbounded without ``within``; flags.
     """
 
-    def __init__(self, slot: int, size: int, condition: Condition, strict: bool) -> None:
+    def __init__(self, slot: int, size: int, condition: ElementCondition, strict: bool) -> None:
         self.slot = slot
         self.size = size
         self.condition = condition

@@ -13,10 +13,10 @@ from spdist.language import ast
 from spdist.language.checking.scope import Scope, pattern_elements
 from spdist.operators.base import Timer, Timers, VirtualClock
 from spdist.operators.expressions.expression import unsupported
-from spdist.operators.patterns.absence import AbsentLogicalState, AbsentState
-from spdist.operators.patterns.groups import CountState, LogicalState
+from spdist.operators.patterns.absence import AbsenceState, AbsentLogicalState
+from spdist.operators.patterns.groups import CountingState, SideState
 from spdist.operators.patterns.index import IndexedState
-from spdist.operators.patterns.states import ANYTHING, Condition, Partial, State
+from spdist.operators.patterns.states import ANYTHING, ElementCondition, Partial, State
 
 __all__ = ["Element", "PatternShape", "PatternStates", "pattern_states"]
 
@@ -33,7 +33,7 @@ class _Segment:
     def leads_to(self, following: State) -> None:
         for state in self._ends():
             state.next = following
-        if isinstance(self.last, CountState) and self.last.is_start and self.last.strict and self.last.least == 0:
+        if isinstance(self.last, CountingState) and self.last.is_start and self.last.strict and self.last.least == 0:
             following.tells = self.last.start_over
 
     def repeats(self) -> None:
@@ -45,7 +45,7 @@ class _Segment:
             state.is_last = True
 
     def _ends(self) -> tuple[State, ...]:
-        return (self.last, self.last.partner) if isinstance(self.last, LogicalState) else (self.last,)
+        return (self.last, self.last.partner) if isinstance(self.last, SideState) else (self.last,)
 
 
 class PatternShape:
@@ -70,7 +70,7 @@ class PatternShape:
         #: By position, the other side of each side of an ``and`` or ``or``.
         self.partners = _partners(input.element)
 
-    def condition(self, _position: int) -> Condition:
+    def condition(self, _position: int) -> ElementCondition:
         """Return the condition of an element."""
         return ANYTHING
 
@@ -104,7 +104,7 @@ class PatternStates:
         # In the order in which Siddhi makes them, which is that of expiry.
         self.states: list[State] = []
         self.stream_of: dict[int, str] = {}
-        self.waiting: list[AbsentState | AbsentLogicalState] = []
+        self.waiting: list[AbsenceState | AbsentLogicalState] = []
         # What a sequence resets and updates: of a pair of `and` or `or` only the second side.
         self.units: list[State] = []
         self._position = 0
@@ -137,11 +137,11 @@ class PatternStates:
         condition = self.plan.condition(position)
         state: State
         if isinstance(element, ast.CountState):
-            state = CountState(slot, size, condition, strict, element.min, element.max)
+            state = CountingState(slot, size, condition, strict, element.min, element.max)
         elif isinstance(element, ast.AbsentState):
             if element.waiting is None:
                 raise unsupported("'not' without 'for' that is no side of 'and'", element.span)
-            state = waiting = AbsentState(slot, size, condition, strict, element.waiting.milliseconds, self)
+            state = waiting = AbsenceState(slot, size, condition, strict, element.waiting.milliseconds, self)
             self.waiting.append(waiting)
         elif condition.event_key is not None:
             state = IndexedState(slot, size, condition)
@@ -170,11 +170,11 @@ class PatternStates:
         self.units.append(second)
         return _Segment(first, second)
 
-    def _side(self, side: Element, position: int, needs_both: bool) -> LogicalState:
+    def _side(self, side: Element, position: int, needs_both: bool) -> SideState:
         slot, size, strict = self.plan.slots[position], self.plan.size, self.plan.strict
         condition = self.plan.condition(position)
         if isinstance(side, ast.StreamState):
-            return LogicalState(slot, size, condition, strict, needs_both)
+            return SideState(slot, size, condition, strict, needs_both)
         waiting = None if side.waiting is None else side.waiting.milliseconds
         absent = AbsentLogicalState(slot, size, condition, strict, needs_both, waiting, self)
         self.waiting.append(absent)

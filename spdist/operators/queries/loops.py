@@ -18,7 +18,7 @@ from spdist.operators.base import WindowLoop
 from spdist.operators.core.junction import Drive, Loop, ObserverFailed
 from spdist.operators.expressions.codegen import Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
-from spdist.operators.selection.selector import Selection, SelectorWriter, Sink
+from spdist.operators.selection.selector import SelectClause, SelectorOutput, SelectorWriter
 
 __all__ = ["LoopPlan", "by_key"]
 
@@ -29,7 +29,7 @@ class LoopPlan:
 
     Parameters
     ----------
-    selection : Selection
+    selection : SelectClause
         What the query puts out.
     filters : tuple of Expression
         Conditions in front of the window.
@@ -37,16 +37,16 @@ class LoopPlan:
         The window's part; None where there is no window.
     """
 
-    selection: Selection
+    selection: SelectClause
     filters: tuple[ast.Expression, ...] = ()
     window: WindowLoop | None = None
     _makers: dict[tuple[bool, str], Callable[..., Any]] = field(default_factory=dict)
 
-    def loop(self, query: Any, sink: Sink, drive: Drive) -> Loop:
+    def loop(self, query: Any, sink: SelectorOutput, drive: Drive) -> Loop:
         """Return the loop of a query outside of partitions, which has ``totals`` and ``window``."""
         return self._made((), query, sink, drive)
 
-    def keyed(self, finding: tuple[str, ...], names: dict[str, Any], sink: Sink | None, drive: Drive) -> Loop:
+    def keyed(self, finding: tuple[str, ...], names: dict[str, Any], sink: SelectorOutput | None, drive: Drive) -> Loop:
         """Return the loop of a query in a partition.
 
         Parameters
@@ -55,7 +55,7 @@ class LoopPlan:
             Lines that set ``query``, or go on to the next event; see `by_key`.
         names : dict
             What they use.
-        sink : Sink, optional
+        sink : SelectorOutput, optional
             Where results go; None where the lines set ``emit`` too.
         drive : Drive
             See there.
@@ -63,7 +63,12 @@ class LoopPlan:
         return self._made(finding, None, sink, drive, names)
 
     def _made(
-        self, finding: tuple[str, ...], query: Any, sink: Sink | None, drive: Drive, names: dict[str, Any] | None = None
+        self,
+        finding: tuple[str, ...],
+        query: Any,
+        sink: SelectorOutput | None,
+        drive: Drive,
+        names: dict[str, Any] | None = None,
     ) -> Loop:
         how, emit = _delivery(sink) if sink is not None else ("sink", None)
         maker = self._makers.get((bool(finding), how))
@@ -125,7 +130,7 @@ class LoopPlan:
         return [*lines, *current.event()]
 
 
-def _delivery(sink: Sink) -> tuple[str, Callable[..., None] | None]:
+def _delivery(sink: SelectorOutput) -> tuple[str, Callable[..., None] | None]:
     """Return the shortest way for one current event to those who get it, as things are now."""
     stream = sink.direct_target()
     if stream is None:

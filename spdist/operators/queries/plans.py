@@ -16,7 +16,7 @@ from spdist.operators.expressions.codegen import Bindings, Frame
 from spdist.operators.expressions.readers import InputReader
 from spdist.operators.selection.output import QueryObserver, insert_into, sink_for
 from spdist.operators.selection.rates import NoLimit, RateLimit, limit_by_number, limit_by_time
-from spdist.operators.selection.selector import Selection, Sink, is_aggregator
+from spdist.operators.selection.selector import SelectClause, SelectorOutput, is_aggregator
 from spdist.operators.selection.snapshot import limit_by_snapshot
 from spdist.operators.tables.stores import Store, TableStore
 from spdist.operators.tables.writes import TableWriter, table_writer
@@ -116,7 +116,7 @@ class Plan:
         self.events = checked.query.output.events or ("all" if self.shows_snapshots else "current")
         # What writes into a table serves all partition keys.
         self._writer: TableWriter | None = None
-        self._way: tuple[Junction, Sink] | None = None
+        self._way: tuple[Junction, SelectorOutput] | None = None
         self._unlimited: NoLimit | None = None
 
     def selection(
@@ -127,9 +127,9 @@ class Plan:
         filters: tuple[ast.Expression, ...] = (),
         falls_back: bool = True,
         renews: bool = False,
-    ) -> Selection:
+    ) -> SelectClause:
         """Return how the query's results are computed."""
-        return Selection(
+        return SelectClause(
             title=self.name,
             clause=self.checked.query.select,
             output=self.checked.output,
@@ -147,7 +147,7 @@ class Plan:
             renews=renews,
         )
 
-    def sink(self, place: Place) -> Sink:
+    def sink(self, place: Place) -> SelectorOutput:
         """Return where the results of one instance go."""
         table = self.stores.get(self.checked.target)
         if table is None:

@@ -31,7 +31,7 @@ from spdist.operators.patterns.states import Partial
 from spdist.operators.queries.loops import LoopPlan
 from spdist.operators.queries.plans import Place, Plan, QueryInstance, QueryPlan, ReceiveEvents
 from spdist.operators.selection.output import DeferredResults
-from spdist.operators.selection.selector import SelectorState, Sink
+from spdist.operators.selection.selector import SelectorOutput, SelectorState
 from spdist.operators.tables.stores import Store
 from spdist.operators.windows.sliding_columns import plain_query
 
@@ -189,7 +189,7 @@ class SingleStreamQuery:
         The query.
     place : Place
         Where it lives.
-    sink : Sink, optional
+    sink : SelectorOutput, optional
         Where results go in place of the query's own target.
 
     State
@@ -197,7 +197,7 @@ class SingleStreamQuery:
     The selector's totals, what the window and stream processors hold and what the rate limit holds back.
     """
 
-    def __init__(self, plan: SingleStreamPlan, place: Place, sink: Sink | None = None) -> None:
+    def __init__(self, plan: SingleStreamPlan, place: Place, sink: SelectorOutput | None = None) -> None:
         self.plan = plan
         self.place = place
         self.totals = SelectorState()

@@ -11,7 +11,7 @@ from typing import Protocol
 from spdist.language.checking.checked import CheckedQuery
 from spdist.operators.base import EXPIRED, Arrival, Event, Row
 from spdist.operators.core.junction import DirectTarget, Junction, ObserverFailed
-from spdist.operators.selection.selector import Sink
+from spdist.operators.selection.selector import SelectorOutput
 from spdist.operators.tables.stores import Store, Target
 
 __all__ = ["DeferredResults", "QueryObserver", "Streams", "insert_into", "sink_for"]
@@ -30,7 +30,7 @@ class Streams(Protocol):
 
 def sink_for(
     checked: CheckedQuery, place: Streams, stores: Mapping[str, Store], observers: list[QueryObserver]
-) -> Sink:
+) -> SelectorOutput:
     """Return where a query's results go: into a stream or a named window.
 
     Parameters
@@ -50,7 +50,7 @@ def sink_for(
     return insert_into(place.junction(checked.target), observers)
 
 
-def insert_into(target: Target, observers: list[QueryObserver]) -> Sink:
+def insert_into(target: Target, observers: list[QueryObserver]) -> SelectorOutput:
     """Return what inserts results into a stream or named window, where expired ones count as new events.
 
     Parameters
@@ -79,7 +79,7 @@ def insert_into(target: Target, observers: list[QueryObserver]) -> Sink:
     def direct_target() -> DirectTarget | None:
         return target if isinstance(target, DirectTarget) and not observers else None
 
-    return Sink(receive, receive_chunk, direct_target)
+    return SelectorOutput(receive, receive_chunk, direct_target)
 
 
 def _show(observers: list[QueryObserver], events: list[Event]) -> None:
@@ -101,9 +101,9 @@ class DeferredResults:
 
     __slots__ = ("_chunks", "_open", "holds", "sink", "target")
 
-    def __init__(self, target: Sink) -> None:
+    def __init__(self, target: SelectorOutput) -> None:
         self.target = target
-        self.sink = Sink(self._receive, self._receive_chunk)
+        self.sink = SelectorOutput(self._receive, self._receive_chunk)
         self.holds = False
         self._open: list[Event] | None = None
         self._chunks: list[list[Event]] = []

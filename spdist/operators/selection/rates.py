@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from spdist.operators.base import ALWAYS, NOT_NOW, Periodic, Row, Timer, VirtualClock
-from spdist.operators.selection.selector import Sink
+from spdist.operators.selection.selector import SelectorOutput
 
 __all__ = ["MakeTimer", "NoLimit", "RateLimit", "Result", "Ticking", "limit_by_number", "limit_by_time"]
 
@@ -28,13 +28,13 @@ class RateLimit(ABC):
 
     Parameters
     ----------
-    target : Sink
+    target : SelectorOutput
         Where results go on.
     """
 
-    def __init__(self, target: Sink) -> None:
+    def __init__(self, target: SelectorOutput) -> None:
         self.target = target
-        self.sink = Sink(self._process, self.process_chunk)
+        self.sink = SelectorOutput(self._process, self.process_chunk)
 
     def _process(self, kind: int, timestamp: int, row: Row) -> None:
         self.process_chunk([(kind, timestamp, row)])
@@ -67,7 +67,7 @@ class RateLimit(ABC):
 class NoLimit(RateLimit):
     """The limit of a query without one: results go straight on."""
 
-    def __init__(self, target: Sink) -> None:
+    def __init__(self, target: SelectorOutput) -> None:
         super().__init__(target)
         self.sink = target
 
@@ -91,7 +91,7 @@ class _AllOfNumber(RateLimit):
     ``held``: fewer than n results.
     """
 
-    def __init__(self, target: Sink, number: int) -> None:
+    def __init__(self, target: SelectorOutput, number: int) -> None:
         super().__init__(target)
         self.number = number
         self.held: list[Result] = []
@@ -127,7 +127,7 @@ class _FirstOfNumber(RateLimit):
     only results count, and with n = 1 all of them go on.
     """
 
-    def __init__(self, target: Sink, number: int, grouped: bool) -> None:
+    def __init__(self, target: SelectorOutput, number: int, grouped: bool) -> None:
         super().__init__(target)
         self.number = number
         self.grouped = grouped
@@ -165,7 +165,7 @@ class _LastOfNumber(RateLimit):
     which groups came: O(n).
     """
 
-    def __init__(self, target: Sink, number: int, grouped: bool) -> None:
+    def __init__(self, target: SelectorOutput, number: int, grouped: bool) -> None:
         super().__init__(target)
         self.number = number
         self.grouped = grouped
@@ -193,7 +193,7 @@ class _LastOfNumber(RateLimit):
         self.seen, self.last = state
 
 
-def limit_by_number(kind: str, number: int, grouped: bool, target: Sink) -> RateLimit:
+def limit_by_number(kind: str, number: int, grouped: bool, target: SelectorOutput) -> RateLimit:
     """Return the limit of ``output KIND every NUMBER events``."""
     if kind == "all":
         return _AllOfNumber(target, number)
@@ -210,7 +210,7 @@ class _FirstInTime(RateLimit):
     ``passed``: when one went on last, by group (None without groups): O(groups).
     """
 
-    def __init__(self, target: Sink, span: int, grouped: bool, clock: VirtualClock) -> None:
+    def __init__(self, target: SelectorOutput, span: int, grouped: bool, clock: VirtualClock) -> None:
         super().__init__(target)
         self.span = span
         self.grouped = grouped
@@ -246,7 +246,7 @@ class Ticking(RateLimit):
     ``next_tick``: in ms.
     """
 
-    def __init__(self, target: Sink, span: int, clock: VirtualClock, timer: MakeTimer) -> None:
+    def __init__(self, target: SelectorOutput, span: int, clock: VirtualClock, timer: MakeTimer) -> None:
         super().__init__(target)
         self.span = span
         self.clock = clock
@@ -313,7 +313,7 @@ class _AllInTime(Ticking):
     ``held``: the results since the last tick.
     """
 
-    def __init__(self, target: Sink, span: int, clock: VirtualClock, timer: MakeTimer) -> None:
+    def __init__(self, target: SelectorOutput, span: int, clock: VirtualClock, timer: MakeTimer) -> None:
         super().__init__(target, span, clock, timer)
         self.held: list[Result] = []
 
@@ -348,7 +348,7 @@ class _LastInTime(Ticking):
     ``last``: since the last tick, by group (None without groups), in the order in which groups came: O(groups).
     """
 
-    def __init__(self, target: Sink, span: int, grouped: bool, clock: VirtualClock, timer: MakeTimer) -> None:
+    def __init__(self, target: SelectorOutput, span: int, grouped: bool, clock: VirtualClock, timer: MakeTimer) -> None:
         super().__init__(target, span, clock, timer)
         self.grouped = grouped
         self.last: dict[Any, Result] = {}
@@ -381,7 +381,7 @@ class _LastInTime(Ticking):
 
 
 def limit_by_time(
-    kind: str, span: int, grouped: bool, target: Sink, clock: VirtualClock, timer: MakeTimer
+    kind: str, span: int, grouped: bool, target: SelectorOutput, clock: VirtualClock, timer: MakeTimer
 ) -> RateLimit:
     """Return the limit of ``output KIND every SPAN milliseconds``."""
     if kind == "first":

@@ -26,7 +26,7 @@ from spdist.operators.selection.aggregates import AggregateWriter, ResetWriter, 
 from spdist.operators.selection.arrangement import arrangement, swallows_one, unselected
 from spdist.operators.tables.stores import tables_of
 
-__all__ = ["Selection", "SelectorState", "SelectorWriter", "Sink", "is_aggregator"]
+__all__ = ["SelectClause", "SelectorOutput", "SelectorState", "SelectorWriter", "is_aggregator"]
 
 #: Receives one result, or the results of one chunk.
 ReceiveResult = Callable[[int, int, Row], None]
@@ -34,7 +34,7 @@ ReceiveResults = Callable[[list[Event]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Sink:
+class SelectorOutput:
     """Where a selector's output goes: one event, or several as one chunk.
 
     ``direct_target`` returns, where nobody watches the query, what receives ``(timestamp, row)`` instead: a stream.
@@ -78,7 +78,7 @@ class SelectorState:
 
 
 @dataclass(frozen=True)
-class Selection:
+class SelectClause:
     """The ``select`` clause of one query, and how it is written.
 
     Parameters
@@ -148,7 +148,7 @@ class Selection:
         """Whether ``having`` has aggregators of its own."""
         return self.clause.having is not None and aggregates_in(self.clause.having)
 
-    def make(self, form: str, state: SelectorState, sink: Sink, clock: VirtualClock) -> Callable[..., None]:
+    def make(self, form: str, state: SelectorState, sink: SelectorOutput, clock: VirtualClock) -> Callable[..., None]:
         """Return a function that takes input, keeping totals in `state` and giving results to `sink`.
 
         Parameters
@@ -178,16 +178,16 @@ class SelectorWriter:
 
     Parameters
     ----------
-    selection : Selection
+    selection : SelectClause
         What is written.
     form : str
-        A form of `Selection.make`; or ``"each"``, for one current event inside a loop, or ``"gone"``, for one that has
-        left a window there.
+        A form of `SelectClause.make`; or ``"each"``, for one current event inside a loop, or ``"gone"``, for one that
+        has left a window there.
     emission : tuple of str
         For ``"each"``: what hands the result ``o`` over.
     """
 
-    def __init__(self, selection: Selection, form: str, emission: tuple[str, ...] = ()) -> None:
+    def __init__(self, selection: SelectClause, form: str, emission: tuple[str, ...] = ()) -> None:
         self.selection = selection
         self.clause = selection.clause
         self.form = form

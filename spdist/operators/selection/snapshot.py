@@ -14,7 +14,7 @@ from typing import Any
 from spdist.java.objects import same
 from spdist.operators.base import CURRENT, RESET, Row, VirtualClock
 from spdist.operators.selection.rates import MakeTimer, RateLimit, Result, Ticking
-from spdist.operators.selection.selector import Sink
+from spdist.operators.selection.selector import SelectorOutput
 
 __all__ = ["limit_by_snapshot"]
 
@@ -43,7 +43,7 @@ class _LastResult(_Snapshot):
     ``last``: by group (None without groups), in the order in which groups came: O(groups).
     """
 
-    def __init__(self, target: Sink, span: int, clock: VirtualClock, timer: MakeTimer) -> None:
+    def __init__(self, target: SelectorOutput, span: int, clock: VirtualClock, timer: MakeTimer) -> None:
         super().__init__(target, span, clock, timer)
         self.last: dict[Any, Result] = {}
 
@@ -89,7 +89,7 @@ class _GroupTotals(_Snapshot):
     ``groups``: by key how many events it has and its last result: O(groups).
     """
 
-    def __init__(self, target: Sink, span: int, clock: VirtualClock, timer: MakeTimer) -> None:
+    def __init__(self, target: SelectorOutput, span: int, clock: VirtualClock, timer: MakeTimer) -> None:
         super().__init__(target, span, clock, timer)
         self.groups: dict[Any, list[Any]] = {}
 
@@ -145,7 +145,7 @@ class _WindowContent(_Snapshot):
 
     def __init__(
         self,
-        target: Sink,
+        target: SelectorOutput,
         span: int,
         clock: VirtualClock,
         timer: MakeTimer,
@@ -220,7 +220,7 @@ def limit_by_snapshot(
     windowed: bool,
     positions: tuple[int, ...],
     width: int,
-    target: Sink,
+    target: SelectorOutput,
     clock: VirtualClock,
     timer: MakeTimer,
 ) -> RateLimit:

@@ -27,7 +27,7 @@ from spdist.operators.expressions.expression import ExpressionWriter
 from spdist.operators.expressions.lookup import FindingPlan
 from spdist.operators.expressions.readers import InputReader, RowReader
 from spdist.operators.joins.sides import AggregationStore
-from spdist.operators.selection.selector import Selection, SelectorState, Sink
+from spdist.operators.selection.selector import SelectClause, SelectorOutput, SelectorState
 from spdist.operators.tables.stores import Index, Searchable, Store, TableStore
 from spdist.operators.tables.table import Table
 from spdist.operators.tables.writes import table_writer
@@ -129,7 +129,7 @@ class _Plan:
         self.catalog = catalog
         self.clock = clock
         self.title = f"query on {checked.store}"
-        self.select = Selection(
+        self.select = SelectClause(
             title=self.title,
             clause=checked.select,
             output=checked.output,
@@ -212,7 +212,7 @@ class _Plan:
         def receive_chunk(events: list[Event]) -> None:
             results.extend(row for _, _, row in events)
 
-        select = self.select.make("arrivals", SelectorState(), Sink(receive, receive_chunk), self.clock)
+        select = self.select.make("arrivals", SelectorState(), SelectorOutput(receive, receive_chunk), self.clock)
         select([(_NO_TIME, row) for row in rows])
         return results
 

@@ -9,13 +9,12 @@ from typing import Any, Protocol, runtime_checkable
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedAggregation
-from spdist.language.checking.scope import Source
+from spdist.language.checking.scope import AttributeSource
 from spdist.language.types import Schema
 from spdist.operators.base import Arrival, Row
 from spdist.operators.expressions.pushdown import Test
 
 __all__ = [
-    "Batch",
     "BucketStore",
     "Changes",
     "Index",
@@ -24,6 +23,7 @@ __all__ = [
     "Searchable",
     "ShardStore",
     "Store",
+    "StoreBatch",
     "TableStore",
     "Target",
     "tables_of",
@@ -117,7 +117,7 @@ class TableStore(KeptStore, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class StoreBatch:
     """What stores outside of an app's state need to know of a batch to apply it once.
 
     Parameters
@@ -159,7 +159,7 @@ class OutsideStores(Protocol):
         """Return where an aggregation keeps its closed buckets; None where that is its own state."""
         ...
 
-    def begin(self, batch: Batch) -> None:
+    def begin(self, batch: StoreBatch) -> None:
         """Begin a batch; one that was begun and not committed is undone."""
         ...
 
@@ -247,6 +247,6 @@ class Target(Protocol):
         ...
 
 
-def tables_of(catalog: Catalog) -> tuple[Source, ...]:
+def tables_of(catalog: Catalog) -> tuple[AttributeSource, ...]:
     """Return what ``in`` may name, for scopes."""
-    return tuple(Source(id, id, store.schema, "table") for id, store in catalog.stores.items())
+    return tuple(AttributeSource(id, id, store.schema, "table") for id, store in catalog.stores.items())

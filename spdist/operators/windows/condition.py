@@ -16,7 +16,7 @@ from spdist.functions.forms import Code
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.expressions import type_of
-from spdist.language.checking.scope import Scope, Source
+from spdist.language.checking.scope import AttributeSource, Scope
 from spdist.language.parsing.parser import parse_expression
 from spdist.language.types import Schema, Type
 from spdist.operators.base import Row, VirtualClock
@@ -100,7 +100,7 @@ class WindowCondition:
     make: Callable[[list[Any], VirtualClock], Holds]
 
 
-def parsed_condition(text: str, source: Source, catalog: Catalog) -> tuple[ast.Expression, Scope]:
+def parsed_condition(text: str, source: AttributeSource, catalog: Catalog) -> tuple[ast.Expression, Scope]:
     """Return a condition as an expression, and what its names mean; for the parameters see `compile_condition`.
 
     The sources are the event, then the first and the last one held, which have their timestamp behind the attributes.
@@ -111,7 +111,7 @@ def parsed_condition(text: str, source: Source, catalog: Catalog) -> tuple[ast.E
         The text is no condition over these events.
     """
     timed = Schema.of([*source.schema, (_TIMESTAMP, Type.LONG)])
-    ends = tuple(Source(name, source.stream_id, timed) for name in _ENDS)
+    ends = tuple(AttributeSource(name, source.stream_id, timed) for name in _ENDS)
     scope = Scope((source, *ends), unqualified=(0,))
     try:
         expression: ast.Expression = _rewritten(parse_expression(text))
@@ -127,7 +127,7 @@ def _no_condition(text: str, error: SiddhiAppError) -> SiddhiTypeError:
     return SiddhiTypeError(f"'{text}' is no condition: {error.message}", hint=hint)
 
 
-def compile_condition(title: str, text: str, source: Source, catalog: Catalog) -> WindowCondition:
+def compile_condition(title: str, text: str, source: AttributeSource, catalog: Catalog) -> WindowCondition:
     """Compile the text of a condition.
 
     Parameters
@@ -136,7 +136,7 @@ def compile_condition(title: str, text: str, source: Source, catalog: Catalog) -
         What the code is, for tracebacks.
     text : str
         The condition, in SiddhiQL.
-    source : Source
+    source : AttributeSource
         The events that the window holds.
     catalog : Catalog
         Signatures.

@@ -11,7 +11,7 @@ from spdist.errors import SiddhiTypeError
 from spdist.extension import window
 from spdist.language.ast import Expression, FunctionCall, Literal
 from spdist.language.catalog import Catalog, WindowResolver
-from spdist.language.checking.scope import Scope, Source
+from spdist.language.checking.scope import AttributeSource, Scope
 from spdist.language.types import Type
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, VirtualClock, Window, WindowSetting
 from spdist.operators.core.arguments import MakeArguments, compile_arguments
@@ -45,7 +45,7 @@ class Prepared:
     """What all windows of one call share: the arguments, and the conditions compiled so far, by text."""
 
     title: str
-    source: Source
+    source: AttributeSource
     catalog: Catalog
     arguments: MakeArguments
     conditions: dict[str, WindowCondition] = field(default_factory=dict)
@@ -67,7 +67,7 @@ def prepared(title: str, call: FunctionCall, scope: Scope, catalog: Catalog) -> 
     return made
 
 
-class Condition:
+class ChangingCondition:
     """The condition of one window, which may change with each event.
 
     State
@@ -130,7 +130,7 @@ class ConditionalWindow(Window):
 
     def __init__(self, setting: WindowSetting) -> None:
         super().__init__(setting)
-        self.condition = Condition(setting.prepared, setting.clock)
+        self.condition = ChangingCondition(setting.prepared, setting.clock)
         self.arguments = setting.prepared.arguments(setting.clock)
 
     def process(self, timestamp: int, row: Row) -> None:

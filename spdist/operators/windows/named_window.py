@@ -8,7 +8,7 @@ from typing import Final
 from spdist.extension import catalog, find
 from spdist.language import ast
 from spdist.language.checking.expressions import written_out
-from spdist.language.checking.scope import Scope, Source
+from spdist.language.checking.scope import AttributeSource, Scope
 from spdist.language.types import Schema
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, WindowSetting
 from spdist.operators.core.arguments import prepared_window
@@ -66,7 +66,7 @@ class NamedWindow(WindowStore):
         joined: bool = True,
     ) -> None:
         assert definition.window is not None
-        scope = Scope((Source(definition.name, definition.name, schema),))
+        scope = Scope((AttributeSource(definition.name, definition.name, schema),))
         call = written_out(definition.window, scope)
         self.id = definition.name
         self.failures = place.failures

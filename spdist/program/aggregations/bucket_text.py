@@ -22,7 +22,7 @@ from spdist.program.aggregations.bucket_shape import (
     NEXT_END,
     OPEN,
 )
-from spdist.program.called import Called, Site
+from spdist.program.called import Called, CallSite
 from spdist.program.expressions import FLAG, NUMBER, TypedWriter, Value, dtype_of
 from spdist.program.key_text import finds, key_word, key_words
 from spdist.program.parts import Block, Whole, indent
@@ -79,7 +79,7 @@ class AddWriter:
                 whole.attribute(block.owner, place, type, block.room)
         picked = whole.arrays.declare(f"picked{site}", NUMBER, "1")
         #: What is known of the place.
-        self.site = Site(element, block.stream, block.owner, block.types, not block.source, nested, picked)
+        self.site = CallSite(element, block.stream, block.owner, block.types, not block.source, nested, picked)
         self._tells = ["timers_until[0] = until"] if timed else []
 
     def lines(self, rest: list[str]) -> list[str]:

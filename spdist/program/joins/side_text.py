@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spdist.language import ast
-from spdist.language.checking.scope import Scope, Source
+from spdist.language.checking.scope import AttributeSource, Scope
 from spdist.language.types import Type
 from spdist.program.expressions import NUMBER, Value, either
 from spdist.program.joins.shape import Joined, Side
@@ -40,7 +40,7 @@ class SideText(QueryText):
 
     def resolved(self, variable: ast.Variable) -> int:
         """Return the place of the attribute that a variable names in front of the window."""
-        own = Source(self.own.stream, self.own.stream, self.own.schema)
+        own = AttributeSource(self.own.stream, self.own.stream, self.own.schema)
         return Scope((own,)).resolve(variable).attribute
 
     @property

@@ -6,8 +6,8 @@ The meaning is that of `spdist.operators.patterns.states`, whose methods the one
 
 from __future__ import annotations
 
-from spdist.operators.patterns.absence import AbsentLogicalState, AbsentState
-from spdist.operators.patterns.groups import CountState, LogicalState
+from spdist.operators.patterns.absence import AbsenceState, AbsentLogicalState
+from spdist.operators.patterns.groups import CountingState, SideState
 from spdist.operators.patterns.states import State
 from spdist.program.expressions import FLAG, NUMBER
 from spdist.program.parts import QueryText, Whole, indent
@@ -112,7 +112,7 @@ class PatternCells(PatternLists):
         lines += [f"{prefix}_bits[{node}] = {prefix}_bits[d] & {sum(1 << slot for slot in slots)}"]
         for state in self._states:
             n, own = self.elements[state.slot], list[tuple[str, str]]()
-            if isinstance(state, CountState):
+            if isinstance(state, CountingState):
                 own.append((self.counted(n), "0"))
             if n in pattern.starts or isinstance(state, AbsentLogicalState):
                 own.append((self.first(n), "0"))
@@ -151,7 +151,7 @@ class PatternCells(PatternLists):
         """Return what lets a first state begin to wait."""
         if not state.is_start:
             return []
-        if isinstance(state, AbsentState):
+        if isinstance(state, AbsenceState):
             return when([self.active(state)], self.waits(state, "now"))
         if isinstance(state, AbsentLogicalState) and state.waiting is not None:
             return when([self.active(state)], [self._asks(state, f"now + {state.waiting}")])
@@ -175,13 +175,13 @@ class PatternCells(PatternLists):
                     waits = [(one, one.waiting) for one in timed if one.waiting is not None]
                     lines += [self._asks(one, f"{self._prefix}_ts[d] + {waiting}") for one, waiting in waits]
                 return when([self.active(state)], lines)
-            case LogicalState():
+            case SideState():
                 return self._adds_pair(state)
-            case AbsentState():
+            case AbsenceState():
                 emptied = [f"cells_go({self.arrived(state.slot)[0]}, {self._at}, {self.all})"] if state.strict else []
                 begins = [] if state.is_start else self.waits(state, f"{self._prefix}_ts[d]")
                 return when([self.active(state)], [*self._kept([*emptied, joins]), *begins])
-            case CountState():
+            case CountingState():
                 nothing = f"{self._prefix}_bits[d] & {1 << state.slot} == 0"
                 enough = [] if state.least else when([nothing], self.leads(state))
                 return [*when([self.nobody_comes(state)] if state.strict else [], [joins]), *enough]
@@ -194,7 +194,7 @@ class PatternCells(PatternLists):
         going = f"node_goes(d, {self._prefix}_refs, {self._prefix}_free, {self._prefix}_next)"
         return [f"{self._prefix}_refs[d] += 1", *lines, going]
 
-    def _adds_pair(self, state: LogicalState) -> list[str]:
+    def _adds_pair(self, state: SideState) -> list[str]:
         lines: list[str] = []
         for side in (state, state.partner):
             single = [self.nobody_comes(side)] if state.is_start or state.strict else []
@@ -206,7 +206,7 @@ class PatternCells(PatternLists):
         node = self._whole.name()
         slots, sides = set(range(state.slot)), [state]
         lines: list[str] = []
-        if isinstance(state, LogicalState):
+        if isinstance(state, SideState):
             sides = [state, state.partner]
             if isinstance(state, AbsentLogicalState):
                 slots = set(range(len(self._states)))
@@ -214,7 +214,7 @@ class PatternCells(PatternLists):
             slots -= {state.slot, state.partner.slot}
         lines = [*self._copied(node, slots), *lines]
         lines += [f"cell_joins({self.coming(side)}, {self.cells}, {node})" for side in sides]
-        return [*lines, *(self.waits(state, f"{self._prefix}_ts[{node}]") if isinstance(state, AbsentState) else [])]
+        return [*lines, *(self.waits(state, f"{self._prefix}_ts[{node}]") if isinstance(state, AbsenceState) else [])]
 
     def leads(self, state: State) -> list[str]:
         """Return what lets the match go on behind a state."""
@@ -232,20 +232,20 @@ class PatternCells(PatternLists):
         """Return what tells a counted element in front, which may have no event, that it starts over."""
         if state.tells is None:
             return []
-        told = next(one for one in self._states if isinstance(one, CountState) and one.start_over == state.tells)
+        told = next(one for one in self._states if isinstance(one, CountingState) and one.start_over == state.tells)
         return [f"{self.flag(told, 'over')} = 1"]
 
     def resets(self, state: State) -> list[str]:
         """Return what is done at a state before each event of a sequence: what was not continued goes."""
         lines = [self.emptied(state)]
-        if isinstance(state, LogicalState):
+        if isinstance(state, SideState):
             lines = [self.emptied(state.partner), *lines]
         if state.is_start:
-            tests = [] if isinstance(state, AbsentState) else [self.nobody_comes(state)]
+            tests = [] if isinstance(state, AbsenceState) else [self.nobody_comes(state)]
             if state.strict and state.every is None and state.next is not None:
                 tests.append(self.nobody_waits(state.next))
             lines += when(tests, self.starts(state))
-        if isinstance(state, LogicalState) and state.needs_both:
+        if isinstance(state, SideState) and state.needs_both:
             sizes = (f"cells({self.order(one.slot)[0]}, {self._at}, {self.after})" for one in (state, state.partner))
             return when([" == ".join(sizes)], lines)
         return lines
@@ -253,10 +253,10 @@ class PatternCells(PatternLists):
     def updates(self, state: State) -> list[str]:
         """Return what lets those who have arrived at a state wait there."""
         sides, lines = [state], list[str]()
-        if isinstance(state, CountState) and any(one.tells == state.start_over for one in self._states):
+        if isinstance(state, CountingState) and any(one.tells == state.start_over for one in self._states):
             over = self.flag(state, "over")
             lines = when([over], [f"{over} = 0", *self.starts(state)])
-        if isinstance(state, LogicalState):
+        if isinstance(state, SideState):
             sides = [state, state.partner]
         for side in sides:
             lists = ", ".join([*self.order(side.slot), self.arrived(side.slot)[0]])

@@ -11,8 +11,8 @@ from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Type
 from spdist.operators.expressions.lookup import INDEXABLE, conjuncts
-from spdist.operators.patterns.absence import AbsentLogicalState, AbsentState
-from spdist.operators.patterns.groups import CountState, LogicalState
+from spdist.operators.patterns.absence import AbsenceState, AbsentLogicalState
+from spdist.operators.patterns.groups import CountingState, SideState
 from spdist.operators.patterns.states import State
 from spdist.operators.patterns.structure import PatternStates, pattern_states
 from spdist.program.expressions import NotTyped
@@ -335,21 +335,21 @@ def _wait_in_lists(states: Sequence[State], strict: bool) -> bool:
     """Tell whether partial matches can wait in lists, by keys: no more of them begin than events come."""
     first, last, repeated = states[0], states[-1], _repeated(states)
     starts = [state for state in states if state.is_start]
-    counted = [state for state in (first, last) if isinstance(state, CountState)]
-    pairs = [state for state in states if isinstance(state, LogicalState)]
+    counted = [state for state in (first, last) if isinstance(state, CountingState)]
+    pairs = [state for state in states if isinstance(state, SideState)]
     absences = [state for state in pairs if isinstance(state, AbsentLogicalState)]
-    several = bool(pairs) or any(isinstance(state, CountState) for state in states)
+    several = bool(pairs) or any(isinstance(state, CountingState) for state in states)
     anew = repeated and first.within is not None
     return not (
         any(state.every is not None and not state.every.is_start for state in states)
-        or any(isinstance(state, AbsentState) and (state.is_start or strict) for state in states)
+        or any(isinstance(state, AbsenceState) and (state.is_start or strict) for state in states)
         or any(one.waiting is not None or not one.needs_both or one.partner in absences for one in absences)
         or (strict and (pairs or counted or repeated > 1))
         or any(state.least == 0 for state in counted)
         or (repeated > 1 and several)
         # One that is too old begins anew, also where another one has begun.
-        or (anew and isinstance(first, CountState) and first.least != first.most)
-        or (anew and isinstance(first, LogicalState) and not first.needs_both)
+        or (anew and isinstance(first, CountingState) and first.least != first.most)
+        or (anew and isinstance(first, SideState) and not first.needs_both)
         or (repeated and any(state in absences for state in starts))
     )
 
@@ -364,13 +364,13 @@ def _copied(states: Sequence[State], given: ast.PatternInput) -> None:
     """
     for repeated in {id(state.every): state.every for state in states if state.every is not None}.values():
         own = next(state for state in states if state is repeated)
-        waits = isinstance(own, AbsentState | AbsentLogicalState) or (isinstance(own, CountState) and not own.least)
-        before = any(isinstance(state, CountState) for state in states[: own.slot])
-        behind = isinstance(own, AbsentLogicalState) and any(isinstance(state, CountState) for state in states)
+        waits = isinstance(own, AbsenceState | AbsentLogicalState) or (isinstance(own, CountingState) and not own.least)
+        before = any(isinstance(state, CountingState) for state in states[: own.slot])
+        behind = isinstance(own, AbsentLogicalState) and any(isinstance(state, CountingState) for state in states)
         if (before and (waits or own.within is not None)) or (behind and own.within is not None):
             raise NotTyped("a repetition of what a counted element still collects for", given.span)
     for state in states:
-        if isinstance(state, AbsentState | AbsentLogicalState) and state.waiting is not None and state.waiting <= 0:
+        if isinstance(state, AbsenceState | AbsentLogicalState) and state.waiting is not None and state.waiting <= 0:
             raise NotTyped("an absence for no time", given.span)
 
 
@@ -397,11 +397,11 @@ def _step(
     stream = windows[id].checked.target if id in windows else id
     step = Step(stream, own, alone, tuple(rest), key, bound, slot=slot)
     match state:
-        case CountState():
+        case CountingState():
             return replace(step, counted=True, least=state.least, most=state.most)
-        case AbsentState():
+        case AbsenceState():
             return replace(step, waiting=state.waiting)
-        case LogicalState():
+        case SideState():
             absent = isinstance(state, AbsentLogicalState)
             waiting = state.waiting if isinstance(state, AbsentLogicalState) else None
             return replace(step, partner=partner, both=state.needs_both, absent=absent, waiting=waiting)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spdist.language import ast
-from spdist.operators.patterns.absence import AbsentLogicalState, AbsentState
-from spdist.operators.patterns.groups import CountState, LogicalState
+from spdist.operators.patterns.absence import AbsenceState, AbsentLogicalState
+from spdist.operators.patterns.groups import CountingState, SideState
 from spdist.operators.patterns.states import State
 from spdist.program.expressions import FLAG, NUMBER
 from spdist.program.parts import Block, Most, QueryText, Whole, asked, indent
@@ -85,7 +85,7 @@ class StateWriter(StateWakes):
 
     def _shown(self, state: State) -> list[str]:
         """Return what puts the match out where a state has completed it."""
-        if not (state.watched.is_last or isinstance(state.watched, AbsentState)):
+        if not (state.watched.is_last or isinstance(state.watched, AbsenceState)):
             return []
         said = self._cells.said(state.watched)
         shown: list[str] = []
@@ -128,11 +128,11 @@ class StateWriter(StateWakes):
         match state:
             case AbsentLogicalState():
                 return when([self._cells.active(state)], self._offered_each(state, self._unwanted(state)))
-            case LogicalState():
+            case SideState():
                 return self._offered_each(state, self._paired(state))
-            case CountState():
+            case CountingState():
                 return self._offered_each(state, self._counted(state))
-            case AbsentState():
+            case AbsenceState():
                 return when([self._cells.active(state)], self._offered_each(state, self._single(state)))
         return self._offered_each(state, self._single(state))
 
@@ -169,14 +169,14 @@ class StateWriter(StateWakes):
     def _stored(self, state: State) -> list[str]:
         """Return what puts the event into the slot of a state."""
         n = self._cells.elements[state.slot]
-        stores = [] if isinstance(state, AbsentState | AbsentLogicalState) else self._stores(self._pattern.bases[n], n)
+        stores = [] if isinstance(state, AbsenceState | AbsentLogicalState) else self._stores(self._pattern.bases[n], n)
         return [*stores, *self._cells.filled(state, self._timestamp)]
 
     def _single(self, state: State) -> list[str]:
         """Return what is done with the match that waits for one event, or for it not to come."""
-        cells, ends = self._cells, state.strict and not isinstance(state, AbsentState)
+        cells, ends = self._cells, state.strict and not isinstance(state, AbsenceState)
         moved = cells.moves(state, self._timestamp)
-        if isinstance(state, AbsentState):
+        if isinstance(state, AbsenceState):
             again = cells.repeats(state) if state.is_start and state.every is state else []
             waits = cells.waits(state, self._timestamp)
             moved = [f"{self._prefix}_ts[d] = {self._timestamp}", f"{cells.said(state)} = 1", *again, *waits]
@@ -190,7 +190,7 @@ class StateWriter(StateWakes):
             *when(["not fits"], unfit),
         ]
 
-    def _counted(self, state: CountState) -> list[str]:
+    def _counted(self, state: CountingState) -> list[str]:
         """Return what is done with the match that collects events."""
         cells, n, prefix = self._cells, self._cells.elements[state.slot], self._prefix
         count = cells.counted(n)
@@ -220,7 +220,7 @@ class StateWriter(StateWakes):
         ]
         return ["stays = fits = leaves = False", *when([over], body)]
 
-    def _paired(self, state: LogicalState) -> list[str]:
+    def _paired(self, state: SideState) -> list[str]:
         """Return what is done with the match that waits for one side of ``and`` or ``or``."""
         cells, partner = self._cells, state.partner
         told = [f"{cells.said(partner)} = 1"] if partner.is_last and state.watched is partner else []
@@ -235,7 +235,7 @@ class StateWriter(StateWakes):
         tests = [] if state.needs_both else [f"not ({cells.has(partner)})"]
         return ["stays = fits = False", *when(tests, body)]
 
-    def _passes(self, side: LogicalState) -> list[str]:
+    def _passes(self, side: SideState) -> list[str]:
         """Return what tells whether the other side lets the match go on."""
         cells = self._cells
         if not isinstance(side, AbsentLogicalState):
@@ -274,7 +274,7 @@ class StateWriter(StateWakes):
 
 def _completes(state: State) -> bool:
     """Tell whether matches may be complete when an event is offered to a state: absences show none then."""
-    return state.watched.is_last and not isinstance(state, AbsentState | AbsentLogicalState)
+    return state.watched.is_last and not isinstance(state, AbsenceState | AbsentLogicalState)
 
 
 def begins_waiting(whole: Whole, query: QueryText, key: str) -> list[str]:

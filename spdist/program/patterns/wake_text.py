@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spdist.operators.patterns.absence import AbsentLogicalState, AbsentState
+from spdist.operators.patterns.absence import AbsenceState, AbsentLogicalState
 from spdist.operators.patterns.states import State
 from spdist.program.expressions import NUMBER
 from spdist.program.joins.demand_text import Demand
@@ -54,8 +54,8 @@ class StateWakes(ElementWriter):
         """Return what is done when the wait of an absence is over."""
         self._output = self._matches(by_event=False) if state.is_last else None
         self._late = ""
-        assert isinstance(state, AbsentState | AbsentLogicalState)
-        lines = self._woken_alone(state) if isinstance(state, AbsentState) else self._woken_side(state)
+        assert isinstance(state, AbsenceState | AbsentLogicalState)
+        lines = self._woken_alone(state) if isinstance(state, AbsenceState) else self._woken_side(state)
         body = ["d = -1", *self._asks(4 * len(self._states)), *lines]
         body = ["for _ in range(1):", *indent(when([self._cells.active(state)], body))]
         return self._cells.timers[n].wakes(body if self._output is None else self._output.hands_over(body))
@@ -86,7 +86,7 @@ class StateWakes(ElementWriter):
         ]
         return lines, going
 
-    def _sends(self, state: AbsentState | AbsentLogicalState, going: str) -> list[str]:
+    def _sends(self, state: AbsenceState | AbsentLogicalState, going: str) -> list[str]:
         """Return what lets all go on whose wait is over."""
         cell, cells = self._whole.name(), self._cells
         lines = [f"{self._prefix}_ts[d] = due"]
@@ -110,7 +110,7 @@ class StateWakes(ElementWriter):
             lines += [f"{'el' * bool(lines)}if not ({cells.nobody_comes(state)}):", *indent(cells.resets(state))]
         return [*lines, *cells.updates(state)]
 
-    def _woken_alone(self, state: AbsentState) -> list[str]:
+    def _woken_alone(self, state: AbsenceState) -> list[str]:
         cells, prefix, waiting = self._cells, self._prefix, state.waiting
         until, anew = cells.deadline(cells.elements[state.slot]), state.within_every
         once = [f"{until} <= 0"] if state.strict and state.every is None else []

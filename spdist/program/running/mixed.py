@@ -19,7 +19,7 @@ from spdist.mapping.columns import PYTHON, ColumnarRows
 from spdist.operators.base import Arrival, Row
 from spdist.operators.core.junction import NO_TIMER, Receive, ReceiveChunk, StreamPart
 from spdist.program.arrays import ASKS
-from spdist.program.called import Called, Site
+from spdist.program.called import Called, CallSite
 from spdist.program.expressions import is_typed
 from spdist.program.machine.compiler import Compiled
 from spdist.program.machine.shared import (
@@ -339,14 +339,14 @@ class MixedRunning(Running):
                 added.load()
         return False
 
-    def _arrivals(self, site: Site, places: Sequence[int]) -> list[Arrival]:
+    def _arrivals(self, site: CallSite, places: Sequence[int]) -> list[Arrival]:
         """Return the events at some places."""
         if site.given:
             return [self._rows_given[site.owner].arrival(place) for place in places]
         stamps, columns = self._columns_at(site)
         return [(stamps.item(at), tuple([self._value(*column, at) for column in columns])) for at in places]
 
-    def _columns_at(self, site: Site) -> tuple[Any, list[tuple[Any, Any, Type]]]:
+    def _columns_at(self, site: CallSite) -> tuple[Any, list[tuple[Any, Any, Type]]]:
         if self._columns_of is not self._parameters:
             self._columns, self._columns_of = {}, self._parameters
         found = self._columns.get(site.owner)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy
 
-from spdist.operators.patterns.absence import AbsentLogicalState, AbsentState
-from spdist.operators.patterns.groups import CountState
+from spdist.operators.patterns.absence import AbsenceState, AbsentLogicalState
+from spdist.operators.patterns.groups import CountingState
 from spdist.operators.patterns.states import State
 from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched
@@ -34,17 +34,17 @@ def _states(pattern: Matched) -> list[State]:
 
 
 def _fresh_flags(state: State) -> list[Any]:
-    if isinstance(state, AbsentState | AbsentLogicalState):
+    if isinstance(state, AbsenceState | AbsentLogicalState):
         return [False, False, True, True, 0, []]
-    return [False, False, *([False] if isinstance(state, CountState) else [])]
+    return [False, False, *([False] if isinstance(state, CountingState) else [])]
 
 
 def _flags(running: Running, query: QueryText, state: State) -> Iterator[tuple[int, Any]]:
     """Yield the arrays of the flags of a state, each with its place among these."""
     names = [(0, f"begun{state.slot}"), (1, f"said{state.slot}")]
-    if isinstance(state, CountState):
+    if isinstance(state, CountingState):
         names.append((2, f"over{state.slot}"))
-    if isinstance(state, AbsentState | AbsentLogicalState):
+    if isinstance(state, AbsenceState | AbsentLogicalState):
         assert isinstance(query.read, Matched)
         names += [(2, f"active{state.slot}"), (4, f"until{query.read.order[state.slot]}")]
     for place, name in names:

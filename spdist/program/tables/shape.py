@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from spdist.language import ast
 from spdist.language.checking.changes import change_scope
 from spdist.language.checking.checked import CheckedApp, CheckedQuery
-from spdist.language.checking.scope import Scope, Source
+from spdist.language.checking.scope import AttributeSource, Scope
 from spdist.language.types import Schema, Type
 from spdist.operators.expressions.pushdown import names_store
 from spdist.operators.tables.table import keyed_attributes
@@ -84,7 +84,7 @@ def rows_of(condition: ast.Expression | None, scope: Scope, position: int, table
 
 def membership_of(node: ast.In, scope: Scope, table: LoopTable) -> tuple[Scope, int, RowSearch]:
     """Return what the condition of ``in`` may name, the table's place in that, and how its rows are found."""
-    inside = scope.with_table(Source(table.id, table.id, table.schema, "table"))
+    inside = scope.with_table(AttributeSource(table.id, table.id, table.schema, "table"))
     position = len(inside.sources) - 1
     return inside, position, rows_of(node.operand, inside, position, table)
 
