@@ -112,8 +112,9 @@ class Watched:
             assert programmed is not None
             assert programmed.compile() is not None, programmed.reason
             assert programmed.program is not None
-            assert unknown_names(programmed.program.source) == set()
-            programmed.begin(self._compiled(programmed.program))
+            compiled = self._compiled(programmed.program)
+            assert unknown_names(compiled.run) == set()
+            programmed.begin(compiled)
 
     def run(self, events: Sequence[Arrival]) -> None:
         """Deliver events as a run."""
