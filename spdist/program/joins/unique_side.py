@@ -27,6 +27,12 @@ def found_rows(whole: Whole, text: SideText, key: str) -> SideRows:
     return make(whole, text, key)
 
 
+def _room_for(count: str, asks: Callable[[str, list[str]], list[str]]) -> list[str]:
+    """Return what asks for room for so many results, where there are any; without room there are none."""
+    asking = asks(count, [f"{count} = 0"])
+    return [f"if {count} > 0:", *indent(asking)] if asking else []
+
+
 class BucketRows(SideRows):
     """Finds events in the order of the buckets of their keys, which the window knows; see `SideRows`."""
 
@@ -57,7 +63,7 @@ class BucketRows(SideRows):
             *indent([*test(gathers), f"{row} = {name}_next[{row}]"]),
             f"if {count} > 1:",
             f"    sort_places({order}, {spare}, {bucket}, text_starts, text_bytes, 0, {count}, 0)",
-            *([f"if {count} > 0:", *indent(asking)] if (asking := asks(count, [f"{count} = 0"])) else []),
+            *_room_for(count, asks),
             f"for {place} in range({count}):",
             f"    {row} = {order}[{place}]",
             *indent(body),
@@ -91,7 +97,7 @@ class MapRows(SideRows):
             f"if {of}[0] != {known.count}:",
             f"    called(callback, {site}, 0, 0)",
             f"{count} = {of}[0]",
-            *([f"if {count} > 0:", *indent(asking)] if (asking := asks(count, [f"{count} = 0"])) else []),
+            *_room_for(count, asks),
             f"for {place} in range({count}):",
             f"    {row} = {name}_{self.list}[{shown}[{place}]]",
             *indent(test(body)),
