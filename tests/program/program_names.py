@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from types import FunctionType
 from typing import Any
 
 __all__ = ["unknown_names"]
@@ -13,5 +14,6 @@ def unknown_names(run: Any) -> set[str]:
 
     Python runs it until it comes there; numba does not compile it.
     """
-    code = getattr(run, "__code__", None)
-    return set() if code is None else {*code.co_names} - run.__globals__.keys() - {*dir(builtins)}
+    if not isinstance(run, FunctionType):
+        return set()
+    return {*run.__code__.co_names} - run.__globals__.keys() - {*dir(builtins)}
