@@ -34,8 +34,8 @@ def module(
         The app's queries. Where elements are called, what is known of the event and of timers stands in an array that
         they see.
     tells_sources : bool
-        Whether chunks are of several sources, or timers run between them. Else a chunk begins where its number says,
-        and the clock is only looked at where the text asks for it.
+        Whether chunks are of several sources, or timers run between them. Else the clock is only looked at where the
+        text asks for it.
     timers, body : list of str
         What is done in front of a chunk, by timers, and with it.
     expires, forgets : list of str
@@ -63,7 +63,7 @@ def module(
         "",
         "",
         "@loop",
-        f"def run(begins, chunk_size, at, which, fires, now, callback, {parameters}):",
+        f"def run(begins, ends, alone, at, which, fires, now, callback, {parameters}):",
         *([f"    until{fires} = timers_until[0]{fired}"] if timed else []),
         *(f"    {cell}_cell = {cell}[0]" for cell in cells),
         "    for c in range(len(begins)):",
@@ -85,11 +85,10 @@ def module(
 def _chunk(mixed: bool, tells_sources: bool, body: list[str]) -> list[str]:
     """Return what is known of a chunk."""
     causes, known = ("", "") if mixed else (", number, rung", f", 0, {NEVER}")
-    begin = "begins[c]" if tells_sources else "c * chunk_size"
     clock = ["if at[c] > now:", "    now = at[c]"]
     asked = tells_sources or any(re.search(r"\bnow\b", line) for line in body)
     return [
-        f"begin, end{causes} = {begin}, {begin} + chunk_size{known}",
+        f"begin, end{causes} = begins[c], ends[c]{known}",
         *(clock if asked else []),
         *(begun() if mixed else []),
     ]

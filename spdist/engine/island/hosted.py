@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, Literal
 
 import numpy
@@ -233,12 +233,12 @@ class HostedApp(LocalApp):
         return stream != COMMANDS
 
     def deliver_parts(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
-        """Deliver events that each are a chunk of their own; see `spdist.engine.island.island.RunsApp`."""
+        """Deliver chunks, each when it is due; see `spdist.engine.island.island.RunsApp`."""
         if not self.deliver_columns(parts):
             self.deliver_one_by_one(parts, around)
 
     def deliver_columns(self, parts: Mapping[str, StreamPart]) -> bool:
-        """Deliver events to the program, as columns; tells whether it has taken them: if not, nothing has changed."""
+        """Deliver chunks to the program, as columns; tells whether it has taken them: if not, nothing has changed."""
         program = self.programmed
         # The operators start the app, with its first event.
         if program is None or self._timers.next_due == BEFORE_ALL_TIME or not program.begins():
@@ -250,10 +250,10 @@ class HostedApp(LocalApp):
         return True
 
     def deliver_one_by_one(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
-        """Deliver events one after the other; see `deliver_parts`."""
+        """Deliver chunks one after the other; see `deliver_parts`."""
         self._saw(parts)
         try:
-            if len(parts) == 1:
+            if len(parts) == 1 and all(part.bounds is None for part in parts.values()):
                 ((stream, part),) = parts.items()
                 self._in_a_loop(stream, part, around)
             else:
@@ -262,10 +262,10 @@ class HostedApp(LocalApp):
             raise failed.cause from None
 
     def _in_a_loop(self, stream: str, part: StreamPart, around: Around) -> None:
-        """Deliver the events of one stream in the loop of its only reader, where there is one."""
+        """Deliver the events of one stream, each a chunk, in the loop of its only reader, where there is one."""
         clock, heap, rows = self._clock, self._heap, part.rows
         late: Iterable[tuple[int, int]] = ()
-        stamps = part.times if part.stamps is None else part.stamps
+        stamps = part.timestamps
         if part.stamps is not None:
             numbers = numpy.flatnonzero(stamps < part.times)
             late = zip(numbers.tolist(), part.times[numbers].tolist(), strict=True)
@@ -281,27 +281,31 @@ class HostedApp(LocalApp):
         loop(times, rows[done:] if done else rows)
 
     def _in_turn(self, parts: Mapping[str, StreamPart], around: Around) -> None:
-        """Deliver the events of several streams."""
+        """Deliver the chunks of several streams, or chunks of several events."""
         clock, heap, count = self._clock, self._heap, sum(len(part.ranks) for part in parts.values())
-        due, stamps = numpy.empty(count, numpy.int64), numpy.empty(count, numpy.int64)
+        due = numpy.empty(count, numpy.int64)
         receivers: list[Any] = [None] * count
-        rows: list[Row] = [()] * count
+        given: list[tuple[Any, ...]] = [()] * count
         for stream, part in parts.items():
-            receive = self._context.junction(stream).receive
-            due[part.ranks], stamps[part.ranks] = part.times, part.times if part.stamps is None else part.stamps
-            for rank, row in zip(part.ranks.tolist(), part.rows, strict=True):
-                receivers[rank], rows[rank] = receive, row
-        times, move = around(stamps.tolist(), self._move)
-        for receive, time, at, row in zip(receivers, times, due.tolist(), rows, strict=True):
+            junction, events = self._context.junction(stream), zip(part.timestamps.tolist(), part.rows, strict=True)
+            due[part.ranks] = part.times
+            sizes = repeat(1) if part.bounds is None else numpy.diff(part.bounds).tolist()
+            for rank, size in zip(part.ranks.tolist(), sizes, strict=False):
+                if size == 1:
+                    receivers[rank], given[rank] = junction.receive, next(events)
+                else:
+                    receivers[rank], given[rank] = junction.receive_chunk, ([*islice(events, size)],)
+        times, move = around(due.tolist(), self._move)
+        for receive, at, arguments in zip(receivers, times, given, strict=True):
             if heap and heap[0][0] <= at:
                 move(at)
             elif at > clock.now:
                 clock.now = at
-            receive(time, row)
+            receive(*arguments)
 
     def _saw(self, parts: Mapping[str, StreamPart]) -> None:
         if self.programmed is not None:
-            self.programmed.saw(sum(len(part.times) for part in parts.values()))
+            self.programmed.saw(sum(len(part.rows) for part in parts.values()))
 
     def subscribe_each(
         self,

@@ -178,7 +178,7 @@ class Programmed:
             self.retire(self._running.refused)
             return False
         for cause, number in self._running.failures:
-            lose(self._context, self._elements, self._shape, number, event_of(parts, cause))
+            lose(self._context, self._elements, self._shape, number, chunk_of(parts, cause))
         forget_unused(self._running)
         for stream, put in out.items():
             for receiver in self._behind[stream]:
@@ -405,13 +405,12 @@ def _receiver_of(stream: str, process: Callable[[str, Sequence[Arrival]], None])
 # Events that a query of a program has failed on: its operators tell the error, and the stream counts them.
 
 
-def event_of(parts: Mapping[str, StreamPart], rank: int) -> list[Arrival]:
-    """Return which of all events has a rank."""
+def chunk_of(parts: Mapping[str, StreamPart], rank: int) -> list[Arrival]:
+    """Return the events of the chunk with a rank."""
     for part in parts.values():
         place = int(part.ranks.searchsorted(rank))
         if place < len(part.ranks) and part.ranks[place] == rank:
-            stamps = part.times if part.stamps is None else part.stamps
-            return [(int(stamps[place]), part.rows[place])]
+            return part.arrivals(place)
     raise IndexError(rank)
 
 

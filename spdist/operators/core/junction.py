@@ -53,24 +53,37 @@ Loop = Callable[[Iterable[int], Iterable[Row]], None]
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """What is of one stream among events of one or several, each a chunk of its own.
+    """What is of one stream among chunks of one or several.
 
     Parameters
     ----------
     times : numpy.ndarray
-        When they are due, ms, int64; they never fall.
+        When the chunks are due, ms, int64; they never fall.
     ranks : numpy.ndarray
-        Which of all the events each is, int64, ascending.
+        Which of all the chunks each is, int64, ascending.
     rows : Sequence of tuple
-        Their values.
+        The values of the events.
     stamps : numpy.ndarray, optional
-        Their timestamps where some are late; else they are due at those.
+        The timestamps of the events; None where each is a chunk that is due at its timestamp.
+    bounds : numpy.ndarray, optional
+        At which event each chunk begins, and the last one ends, int64; None where each event is a chunk of its own.
     """
 
     times: Any
     ranks: Any
     rows: Sequence[Row]
     stamps: Any = None
+    bounds: Any = None
+
+    @property
+    def timestamps(self) -> Any:
+        """The timestamps of the events, ms, int64."""
+        return self.times if self.stamps is None else self.stamps
+
+    def arrivals(self, place: int) -> list[Arrival]:
+        """Return the events of the chunk at a place."""
+        begin, end = (place, place + 1) if self.bounds is None else self.bounds[place : place + 2].tolist()
+        return list(zip(self.timestamps[begin:end].tolist(), self.rows[begin:end], strict=True))
 
 
 @dataclass(frozen=True, slots=True)

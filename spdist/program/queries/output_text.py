@@ -107,7 +107,7 @@ class OutputWriter:
         if self.is_single(block):
             # Behind the last one there is room for an event that does not come: to write there costs less than to ask.
             alone = f"{owner}_number[{count}[0]] = {number}"
-            lines = ["if chunk_size == 1:", f"    {alone}", f"elif {block.end} > {block.begin}:", *indent(lines)]
+            lines = ["if alone != 0:", f"    {alone}", f"elif {block.end} > {block.begin}:", *indent(lines)]
         lines.append(f"{number} += {block.end} - {block.begin}")
         if block.owner == owner:
             return [*lines, f"{count}[0] = {block.end}"]

@@ -42,7 +42,7 @@ from spdist.program.machine.shared import (
     WAKE,
 )
 from spdist.program.parts import Program
-from spdist.program.running.running import NOT_TYPED, ONE_CHUNK, Chunk, Lent, PutOut, Running
+from spdist.program.running.running import NOT_TYPED, ONE_CHUNK, Chunk, GivenChunks, Lent, PutOut, Running
 from spdist.program.states.bucket import LoopBuckets
 
 __all__ = ["MixedRunning", "Operators"]
@@ -189,12 +189,14 @@ class MixedRunning(Running):
 
     def process_columns(self, parts: Mapping[str, StreamPart], now: int) -> dict[str, PutOut] | None:
         """Process events; see `Running.process_columns`."""
-        self._rows_given = {f"i{self._inputs.index(stream)}": _given(part) for stream, part in parts.items()}
+        self._rows_given = {
+            f"i{self._inputs.index(stream)}": _Given(part.timestamps, part.rows) for stream, part in parts.items()
+        }
         made = super().process_columns(parts, now)
         if made is None:
             return None
         held, self._held = self._held, {}
-        self._seen += sum(len(part.times) for part in parts.values())
+        self._seen += sum(len(part.rows) for part in parts.values())
         return {**made, **{stream: _merged(made.get(stream), chunks) for stream, chunks in held.items()}}
 
     def process_chunk(self, stream: str, arrivals: Sequence[Arrival], now: int, until: int) -> list[Chunk] | None:
@@ -205,9 +207,7 @@ class MixedRunning(Running):
         self._rows_given = {f"i{self._inputs.index(stream)}": _Given.of(arrivals)}
         return super().process_chunk(stream, arrivals, now, until)
 
-    def _run(
-        self, begins: Any, size: int, at: Any, which: Any, now: int, *, fires: bool, lent: Lent | None = None
-    ) -> None:
+    def _run(self, chunks: GivenChunks, now: int, *, fires: bool, lent: Lent | None = None) -> None:
         shared = self._shared
         shared[FIRED], shared[FIRED_NUMBER] = NO_TIMER, 0
         shared[DUE], shared[ELEMENT] = NO_TIMER, NO_ELEMENT
@@ -215,7 +215,7 @@ class MixedRunning(Running):
         self._step = -1, 0
         self._look_at_timers()
         try:
-            super()._run(begins, size, at, which, now, fires=fires, lent=lent)
+            super()._run(chunks, now, fires=fires, lent=lent)
         except BaseException:
             self._held.clear()
             raise
@@ -258,7 +258,7 @@ class MixedRunning(Running):
         self._rows_given[f"i{number}"] = _Given.of(arrivals)
         self._events += count
         at, which = numpy.array([now]), numpy.array([number], numpy.int16)
-        self.compiled.run(ONE_CHUNK, count, at, which, NESTED, now, self._callback, *self._parameters)
+        self.compiled.run(ONE_CHUNK, numpy.array([count]), 0, at, which, NESTED, now, self._callback, *self._parameters)
         self._events -= count
         error = self._broken or self.taken_failure()
         if error is not None:
@@ -385,10 +385,6 @@ class MixedRunning(Running):
     def _look_at_timers(self) -> None:
         first = self._operators.first_timer
         self._shared[NEXT_DUE], self._shared[NEXT_ELEMENT] = (NEVER_DUE, NO_ELEMENT) if first is None else first
-
-
-def _given(part: StreamPart) -> _Given:
-    return _Given(part.times if part.stamps is None else part.stamps, part.rows)
 
 
 def _merged(made: PutOut | None, held: Sequence[_CalledChunk]) -> PutOut:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import pyarrow.compute as pc
@@ -26,7 +26,7 @@ from spdist.program.running.values import TextTable, names_of, nulls_of, rows_of
 from spdist.program.tables.text import REFUSED
 from spdist.program.windows.kinds import FAR
 
-__all__ = ["NOT_TYPED", "ONE_CHUNK", "Lent", "PutOut", "Running", "time_has_come"]
+__all__ = ["NOT_TYPED", "ONE_CHUNK", "GivenChunks", "Lent", "PutOut", "Running", "time_has_come"]
 
 log = logging.getLogger(__name__)
 
@@ -78,8 +78,30 @@ class PutOut:
         return numpy.arange(len(self.rows)) + numpy.repeat(self.firsts - self.bounds[:-1], numpy.diff(self.bounds))
 
 
+class GivenChunks(NamedTuple):
+    """The chunks that a program is given in one call, by rank.
+
+    Parameters
+    ----------
+    begins, ends : numpy.ndarray
+        Of each chunk, where it begins and ends among the events of its source, int64.
+    at : numpy.ndarray
+        When it is due, ms, int64.
+    which : numpy.ndarray
+        The number of its source, int16.
+    alone : bool
+        Whether each has one event.
+    """
+
+    begins: Any
+    ends: Any
+    at: Any
+    which: Any
+    alone: bool = True
+
+
 class Ranks:
-    """The events of a batch, by rank.
+    """The chunks of a batch, by rank.
 
     Parameters
     ----------
@@ -93,7 +115,7 @@ class Ranks:
 
     def __init__(self, sources: Sequence[str]) -> None:
         self._sources = sources
-        self._numbers = numpy.arange(1)
+        self._numbers = numpy.arange(2)
         self._of_source: dict[str, Any] = {}
 
     def first(self, count: int) -> Any:
@@ -102,14 +124,12 @@ class Ranks:
         return self._numbers[:count]
 
     def _make(self, count: int) -> None:
-        if count > len(self._numbers):
+        if count >= len(self._numbers):
             self._numbers, self._of_source = numpy.arange(2 * count), {}
 
-    def events(self, parts: Mapping[str, StreamPart]) -> tuple[Any, Any, Any]:
-        """Return of all events their place among those of their source, when they are due, and the number of that.
-
-        Nobody writes to what is returned: of one stream it is used again.
-        """
+    def chunks(self, parts: Mapping[str, StreamPart]) -> GivenChunks:
+        """Return all chunks, by rank; nobody writes to what is returned: of one stream it is used again."""
+        alone = all(part.bounds is None for part in parts.values())
         total = sum(len(part.times) for part in parts.values())
         self._make(total)
         if len(parts) == 1:
@@ -120,14 +140,19 @@ class Ranks:
                     len(self._numbers), self._sources.index(stream), numpy.int16
                 )
             at = numpy.ascontiguousarray(part.times, numpy.int64)
-            return self._numbers[:total], at, which[:total]
-        begins, at = (numpy.empty(total, numpy.int64) for _ in range(2))
+            return GivenChunks(*self._within(part), at, which[:total], alone)
+        begins, ends, at = (numpy.empty(total, numpy.int64) for _ in range(3))
         which = numpy.empty(total, numpy.int16)
         for stream, part in parts.items():
-            begins[part.ranks] = self._numbers[: len(part.times)]
+            begins[part.ranks], ends[part.ranks] = self._within(part)
             at[part.ranks] = part.times
             which[part.ranks] = self._sources.index(stream)
-        return begins, at, which
+        return GivenChunks(begins, ends, at, which, alone)
+
+    def _within(self, part: StreamPart) -> tuple[Any, Any]:
+        """Return where the chunks of a part begin and end."""
+        bounds = self._numbers[: len(part.times) + 1] if part.bounds is None else part.bounds
+        return bounds[:-1], bounds[1:]
 
 
 class Running(Rooms):
@@ -174,7 +199,7 @@ class Running(Rooms):
         self._tables = [(id, info) for id, info in infos if info is not None]
         #: What is raised when the loop has ended; until then nothing is called any more.
         self._broken: BaseException | None = None
-        self._size = 1  # of the chunks of the last call
+        self._alone = True  # whether each chunk of the last call had one event
         #: What the text calls (`spdist.program.machine.shared`), where it calls something.
         self._kept: Any = None
         self._keeps_timestamps = program.keeps_timestamps
@@ -206,15 +231,15 @@ class Running(Rooms):
             if any(_is_far(given[place]) for place in self._timed.get(stream, ())):
                 self.refused = TOO_FAR
                 return None
-        begins, at, which = self._ranks.events(parts)
-        self.make_room(len(at))
+        chunks = self._ranks.chunks(parts)
+        self.make_room(sum(len(part.rows) for part in parts.values()))
         lent: dict[str, Any] = {}
         for stream, given in columns.items():
             part = parts[stream]
-            lent.update(self._fill(stream, given, part.times if part.stamps is None else part.stamps))
-            if not self._computed(stream, len(part.times)):
+            lent.update(self._fill(stream, given, part.timestamps))
+            if not self._computed(stream, len(part.rows)):
                 return None
-        self._run(begins, 1, at, which, now, fires=True, lent=lent)
+        self._run(chunks, now, fires=True, lent=lent)
         return {
             stream: put
             for number, stream in enumerate(self.program.outputs)
@@ -247,13 +272,13 @@ class Running(Rooms):
         except (UnicodeEncodeError, OverflowError):  # half a character, or too large
             return None
         time_has_come(self, until)
-        self._run(ONE_CHUNK, count, numpy.array([now]), numpy.array([number], numpy.int16), now, fires=False)
+        self._run(_one_chunk(count, now, number), now, fires=False)
         return [(target, rows) for _, target, rows in self._chunks(arrivals)]
 
     def advance(self, to_ms: int, now: int) -> list[tuple[int, str, list[Arrival]]]:
         """Let time pass from `now` until `to_ms`, and return the chunks that timers put out, each behind its time."""
         self.make_room(0)
-        self._run(ONE_CHUNK, 0, numpy.array([to_ms]), numpy.array([-1], numpy.int16), now, fires=True)
+        self._run(_one_chunk(0, to_ms, -1), now, fires=True)
         return self._chunks(())
 
     @property
@@ -286,7 +311,7 @@ class Running(Rooms):
         owner, count = f"h{output}", self._count(output)
         if not count:
             return numpy.zeros(1, numpy.int64)
-        if self._size == 1 and stream in self.program.single:
+        if self._alone and stream in self.program.single:
             return self._ranks.first(count + 1)
         chunks = int(self.arrays[f"{owner}_chunks"][0])
         bounds = numpy.empty(chunks + 1, numpy.int64)
@@ -333,10 +358,8 @@ class Running(Rooms):
                 values.append(self.values.single(arrays[name][place].item(), type))
         return tuple(values)
 
-    def _run(
-        self, begins: Any, size: int, at: Any, which: Any, now: int, *, fires: bool, lent: Lent | None = None
-    ) -> None:
-        """Run the program on chunks of one size; `fires`: timers, too, that are due until an event is."""
+    def _run(self, chunks: GivenChunks, now: int, *, fires: bool, lent: Lent | None = None) -> None:
+        """Run the program on chunks; `fires`: timers, too, that are due until a chunk is."""
         for count in self._counts:
             self.arrays[count][0] = 0
         if "text_starts" in self.arrays:
@@ -344,14 +367,15 @@ class Running(Rooms):
             if any(self.arrays[name] is not array for name, array in given.items()):
                 self.arrays.update(given)
                 self._parameters = self._given()
-        self._size = size
+        self._alone = chunks.alone
         accepting = [(id, info) for id, info in self._tables if not info[REFUSED]]
         self._broken, self.within = None, True
         parameters = self._parameters  # whoever makes room meanwhile puts others in their place
         if lent:
             parameters = self.compiled.lending(parameters, {self._places[name]: lent[name] for name in lent})
         try:
-            self.compiled.run(begins, size, at, which, int(fires), now, self._callback, *parameters)
+            begins, ends, at, which, alone = chunks
+            self.compiled.run(begins, ends, int(alone), at, which, int(fires), now, self._callback, *parameters)
         finally:
             self.within = False
             if LINES in self.arrays:
@@ -423,11 +447,19 @@ class Running(Rooms):
             else:
                 name = f"{owner}_{place}"
                 made.append(self.values.column(arrays[name][:count], arrays[f"{name}_n"][:count], type))
-        causes = (source if stream in self.program.single else arrays[f"{owner}_cause"][:chunks]).copy()
+        alone = self._alone and stream in self.program.single
+        causes = (source if alone else arrays[f"{owner}_cause"][:chunks]).copy()
         firsts = arrays[f"{owner}_number"][:chunks].copy()
         times = arrays[f"{owner}_at"][:chunks].copy() if f"{owner}_at" in arrays else None
-        stamps = None if self._keeps_timestamps else arrays[f"{owner}_ts"][:count].copy()
+        stamps = None if self._keeps_timestamps and self._alone else arrays[f"{owner}_ts"][:count].copy()
         return PutOut(together(made, self._names[stream]), bounds, causes, firsts, stamps, times)
+
+
+def _one_chunk(count: int, at: int, which: int) -> GivenChunks:
+    """Return a chunk of so many events that is due at a time, given the number of its source."""
+    return GivenChunks(
+        ONE_CHUNK, numpy.array([count]), numpy.array([at]), numpy.array([which], numpy.int16), count == 1
+    )
 
 
 def _is_far(times: Any) -> bool:
