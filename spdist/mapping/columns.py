@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain, groupby
 from typing import Any, overload
 
@@ -75,6 +76,8 @@ MAX_PATH_BYTES = 64
 #: Numbers below this are one byte; above, a byte that tells their length goes before them.
 _SMALL = 0xF0
 _END = b"\xff"
+#: Of so many paths it is remembered which one follows.
+_MOST_SIBLINGS = 1 << 16
 _SMALL_NUMBERS = tuple(bytes([number]) for number in range(_SMALL))
 
 
@@ -417,6 +420,7 @@ def child(path: bytes, number: int) -> bytes:
     return path + (_SMALL_NUMBERS[number] if number < _SMALL else _large(number))
 
 
+@lru_cache(_MOST_SIBLINGS)
 def next_sibling(path: bytes) -> bytes:
     """Return the path of the output after the one at `path`, of the same cause; `path` is no source's event."""
     parent, last, position = 0, 0, 0

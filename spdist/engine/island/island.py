@@ -11,7 +11,7 @@ from functools import partial
 from typing import Protocol, runtime_checkable
 
 from spdist.engine.island.intake import Intake
-from spdist.engine.island.merge import part_of
+from spdist.engine.island.merge import Mixed, causes_of, part_of
 from spdist.engine.island.publish import Around, Publisher, Run, TimerOutputs
 from spdist.engine.local.idle import passes_time
 from spdist.engine.local.rows import HoldsRows
@@ -100,14 +100,14 @@ class RunsApp(Protocol):
     """An app that takes events one after the other faster than by single calls."""
 
     def deliver_parts(self, parts: Mapping[str, StreamPart], around: Around = ...) -> object:
-        """Let time pass until each event is due, then deliver it as a chunk of its own: the app decides in which form.
+        """Let time pass until each chunk is due, then deliver it: the app decides in which form.
 
         Parameters
         ----------
         parts : Mapping of str to StreamPart
-            The events, by stream; at least one.
+            The chunks, by stream; at least one.
         around : Callable, optional
-            Called where events go in one by one.
+            Called where chunks go in one by one.
         """
         ...
 
@@ -369,26 +369,27 @@ class Island:
         if (only := self._only) is not None:
             app, stream = only
             for events in self._merge.runs():
-                self._deliver_parts(app, {stream: part_of(events)}, events)
+                self._deliver_parts(app, {stream: part_of(events)}, partial(causes_of, events))
 
     def _deliver_mixed(self) -> bool:
         """Deliver what is due of several channels as one run, where it is that."""
         app = self._runs_app
         if app is None or self._echoed:
             return False
-        mixed = self._merge.mixed()
-        if mixed is None:
+        due = self._merge.due_runs()
+        if due is None:
             return False
-        if len(mixed.numbers):
-            self._deliver_parts(app, mixed.parts(), mixed.causes() if self.publisher.streams else None)
+        if due:
+            mixed = Mixed(due)
+            self._deliver_parts(app, mixed.parts(), mixed.causes)
         return True
 
-    def _deliver_parts(self, app: RunsApp, parts: Mapping[str, StreamPart], causes: Events | None) -> None:
-        """Deliver the events of a run; `causes`, by rank, are needed where something is published."""
-        if causes is None or not self.publisher.streams:
+    def _deliver_parts(self, app: RunsApp, parts: Mapping[str, StreamPart], causes: Callable[[], Events]) -> None:
+        """Deliver the chunks of a run; `causes`, by rank, are asked for where something is published."""
+        if not self.publisher.streams:
             app.deliver_parts(parts)
         else:
-            self._run.deliver(partial(app.deliver_parts, parts), causes, self.app.clock, self._firing)
+            self._run.deliver(partial(app.deliver_parts, parts), causes(), self.app.clock, self._firing)
 
     @property
     def _only(self) -> tuple[RunsApp, str] | None:

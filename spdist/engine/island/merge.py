@@ -19,17 +19,29 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
+from operator import eq
 from typing import Any, NamedTuple
 
 import numpy
 
-from spdist.engine.island.waiting import Key, Released, WaitingEvent, below, chunks, gathered, one_by_one
+from spdist.engine.island.waiting import (
+    Key,
+    Released,
+    WaitingEvent,
+    below,
+    chunks,
+    follow,
+    follow_on,
+    gathered,
+    one_by_one,
+    places_in_chunks,
+)
 from spdist.mapping.columns import TIMER, ColumnarRows, Events, all_rows, sort_key
 from spdist.operators.core.junction import StreamPart
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
 
-__all__ = ["ChannelKey", "Merge", "Mixed", "as_run", "part_of"]
+__all__ = ["ChannelKey", "Merge", "Mixed", "as_run", "causes_of", "part_of"]
 
 #: Topic, partition, and the producer where the topic is between groups, else an empty text.
 ChannelKey = tuple[str, int, str]
@@ -37,7 +49,6 @@ _LOWEST: Key = (NO_CLOCK, TIMER, b"")
 #: Runs of fewer events are delivered together, in lots of about so many events.
 _SMALL, _TOGETHER = 1_000, 20_000
 _TIMES = ("at", "order", "ts")
-_NONE = Events()
 #: So many events that wait one by one are looked through after each batch, whether they are a run.
 _FEW = 10_000
 
@@ -53,58 +64,128 @@ def _reached(key: Key) -> int:
     return at if order != TIMER or at == NO_CLOCK else at - 1
 
 
-class Mixed(NamedTuple):
+class _Run(NamedTuple):
+    """Events of a channel that are due when they say, none of them caused by a timer.
+
+    Parameters
+    ----------
+    before : Key
+        The channel's key before them.
+    events : Events
+        How they came.
+    run : Events
+        The same with the times and orders of their merge keys: one whose key is below one before it is due with that,
+        and keeps its timestamp. Their places in chunks are those as they are released.
+    places : list of bytes, optional
+        The last parts of their keys, where these are not what their paths say.
+    """
+
+    before: Key
+    events: Events
+    run: Events
+    places: list[bytes] | None = None
+
+    def key(self, number: int) -> Key:
+        """Return the merge key of an event."""
+        place = sort_key(self.run.path[number]) if self.places is None else self.places[number]
+        return int(self.run.at[number]), int(self.run.order[number]), place
+
+    def part(self, begin: int, end: int) -> _Run:
+        """Return some of the events that follow one another, chunks of which none is cut."""
+        before = self.before if begin == 0 else self.key(begin - 1)
+        places = None if self.places is None else self.places[begin:end]
+        return _Run(before, self.events.part(begin, end), self.run.part(begin, end), places)
+
+
+class Mixed:
     """Runs of several channels as one.
 
     Parameters
     ----------
-    channels : list of (str, list of Events)
-        The stream of each channel, and its runs that are due.
-    numbers : numpy.ndarray
-        In which order all events are due, if those of one channel stand behind those of another.
+    runs : sequence of (_Channel, _Run)
+        What is due, by channel; at least one.
     """
 
-    channels: list[tuple[str, list[Events]]]
-    numbers: Any
+    def __init__(self, runs: Sequence[tuple[_Channel, _Run]]) -> None:
+        self._runs = runs
+        at, order, self._ts, chunk = (
+            numpy.concatenate([getattr(events, name) for events in given])
+            for name, given in (
+                *((name, [one.run for _, one in runs]) for name in _TIMES),
+                ("chunk", [one.events for _, one in runs]),
+            )
+        )
+        self._path = list(chain.from_iterable(one.run.path for _, one in runs))
+        keys = [order, at]
+        if self._path.count(self._path[0]) < len(self._path) or any(one.places for _, one in runs):
+            places = chain.from_iterable(one.places or map(sort_key, one.run.path) for _, one in runs)
+            keys.insert(0, numpy.array(list(places)))  # none ends with a zero, which numpy fills up with
+        #: In which order all events are due: of equal keys, those of the first channel come first.
+        self._numbers = numpy.lexsort(keys)
+        self._at, self._order, self._chunk = at, order, chunk[self._numbers]
+        #: Of the events in that order, where chunks begin.
+        self._begins = self._chunk_begins() if chunk.any() else numpy.arange(len(at))
+
+    def _chunk_begins(self) -> Any:
+        """Return where chunks begin: what a producer has spread over partitions is one again where it follows."""
+        numbers, known = self._numbers, dict[tuple[str, str], int]()
+        origins = [known.setdefault((one.stream, one.producer), len(known)) for one, _ in self._runs]
+        origin = numpy.repeat(origins, [len(one.run) for _, one in self._runs])
+        follows = follow([self._path[number] for number in numbers.tolist()], self._chunk)
+        for values in (origin, self._at, self._order):
+            follows &= values[numbers[1:]] == values[numbers[:-1]]
+        return numpy.flatnonzero(numpy.append(True, ~follows))
 
     def causes(self) -> Events:
-        """Return when each event is due, its order, path and timestamp, in the order in which they are due."""
-        runs, numbers = list(self._runs()), self.numbers
-        at, order, ts = (numpy.concatenate([getattr(run, name) for run in runs])[numbers] for name in _TIMES)
-        path = list(chain.from_iterable(run.path for run in runs))
-        return Events(at, order, [path[number] for number in numbers.tolist()], ts=ts)
+        """Return when each chunk is due, and order, path and timestamp of its first event, as they are due."""
+        first = self._numbers[self._begins]
+        path = [self._path[number] for number in first.tolist()]
+        none = numpy.zeros(len(first), numpy.int64)
+        return Events(self._at[first], self._order[first], path, none, ts=self._ts[first])
 
     def parts(self) -> dict[str, StreamPart]:
-        """Return the events of each stream, in the order in which they are due, from all its channels."""
-        ranks = numpy.empty_like(self.numbers)
-        ranks[self.numbers] = numpy.arange(len(ranks))
+        """Return the chunks of each stream, as they are due, from all its channels."""
+        places = numpy.empty_like(self._numbers)
+        places[self._numbers] = numpy.arange(len(places))
         own: dict[str, list[tuple[Events, Any]]] = {}
         start = 0
-        for stream, runs in self.channels:
-            for run in runs:
-                own.setdefault(stream, []).append((run, ranks[start : start + len(run)]))
-                start += len(run)
-        return {stream: _part(runs) for stream, runs in own.items()}
+        for channel, (_, _, run, _) in self._runs:
+            own.setdefault(channel.stream, []).append((run, places[start : start + len(run)]))
+            start += len(run)
+        return {stream: self._part(runs) for stream, runs in own.items()}
 
-    def _runs(self) -> Iterator[Events]:
-        for _, runs in self.channels:
-            yield from runs
+    def _part(self, runs: Sequence[tuple[Events, Any]]) -> StreamPart:
+        """Return the chunks of runs of one stream, given the place of each event among all."""
+        at, ts = (numpy.concatenate([getattr(run, name) for run, _ in runs]) for name in ("at", "ts"))
+        places, rows = numpy.concatenate([own for _, own in runs]), all_rows([run.rows for run, _ in runs])
+        if len(places) > 1 and int(numpy.diff(places).min()) < 0:  # of several channels
+            order = places.argsort()
+            at, ts, places = at[order], ts[order], places[order]
+            rows = rows.at(order) if isinstance(rows, ColumnarRows) else [rows[place] for place in order.tolist()]
+        ranks = numpy.searchsorted(self._begins, places, side="right") - 1
+        return _part(at, ts, rows, ranks)
 
 
-def _part(runs: Sequence[tuple[Events, Any]]) -> StreamPart:
-    """Return the events of runs of one stream, given the rank of each among all."""
-    at, ts = (numpy.concatenate([getattr(run, name) for run, _ in runs]) for name in ("at", "ts"))
-    ranks, rows = numpy.concatenate([own for _, own in runs]), all_rows([run.rows for run, _ in runs])
-    if len(ranks) > 1 and int(numpy.diff(ranks).min()) < 0:  # of several channels
-        order = ranks.argsort()
-        at, ts, ranks = at[order], ts[order], ranks[order]
-        rows = rows.at(order) if isinstance(rows, ColumnarRows) else [rows[place] for place in order.tolist()]
-    return StreamPart(at, ranks, rows, None if (at == ts).all() else ts)
+def _part(at: Any, ts: Any, rows: Sequence[Any], ranks: Any) -> StreamPart:
+    """Return events of one stream as chunks: those are one that have the same rank."""
+    begins = numpy.flatnonzero(numpy.append(True, ranks[1:] != ranks[:-1]))
+    if len(begins) == len(at):
+        return StreamPart(at, ranks, rows, None if at is ts or (at == ts).all() else ts)
+    return StreamPart(at[begins], ranks[begins], rows, ts, numpy.append(begins, len(at)))
 
 
 def part_of(events: Events) -> StreamPart:
     """Return the events of an only stream, which are a run."""
-    return StreamPart(events.at, numpy.arange(len(events)), events.rows, None if events.is_on_time else events.ts)
+    return _part(events.at, events.ts, events.rows, numpy.cumsum(events.chunk == 0) - 1)
+
+
+def causes_of(events: Events) -> Events:
+    """Return of the chunks of a run when each is due, and order, path and timestamp of its first event."""
+    if not events.chunk.any():
+        return events
+    begins = numpy.flatnonzero(events.chunk == 0)
+    path = [events.path[place] for place in begins.tolist()]
+    return Events(events.at[begins], events.order[begins], path, events.chunk[begins], ts=events.ts[begins])
 
 
 def _joined(runs: Iterable[Events]) -> Iterator[Events]:
@@ -124,11 +205,8 @@ def _joined(runs: Iterable[Events]) -> Iterator[Events]:
         yield Events.following(small)
 
 
-def as_run(events: Events, high: Key) -> tuple[Events, Key] | None:
-    """Return a run and the key that it reaches; None unless events are chunks of their own, due when they say.
-
-    Those of a run have the times and orders of their merge keys: an event whose key is below `high`, or below one
-    before it, is due with that one, and keeps its timestamp. None of them is caused by a timer.
+def as_run(events: Events, high: Key) -> _Run | None:
+    """Return events as a run; None where a timer has caused one, or one is due before its timestamp.
 
     Parameters
     ----------
@@ -138,27 +216,42 @@ def as_run(events: Events, high: Key) -> tuple[Events, Key] | None:
         What the channel has reached.
     """
     at, order, path = events.at, events.order, events.path
-    if order.min() == TIMER or events.chunk.any() or not events.is_on_time:
+    if order.min() == TIMER or not (events.is_on_time or (at >= events.ts).all()):
         return None
+    follows = follow(path, events.chunk) if events.chunk.any() else None
     begins = (int(at[0]), int(order[0]), sort_key(path[0]))
-    if begins >= high and events.has_one_path and _never_falls(at) and _never_falls(order):
-        return events, (int(at[-1]), int(order[-1]), begins[2])
+    if begins >= high and _never_falls(at) and _never_falls(order) and _ascend(events, follows):
+        return _Run(high, events, _in_chunks(events, follows))
     own = zip(at.tolist(), order.tolist(), map(sort_key, path), strict=True)
     keys = list(accumulate(own, max, initial=high))[1:]
     numbers = [key[1] for key in keys]
-    return None if TIMER in numbers else (replace(events, at=[key[0] for key in keys], order=numbers), keys[-1])
+    if TIMER in numbers:
+        return None
+    run = _in_chunks(replace(events, at=[key[0] for key in keys], order=numbers), follows)
+    places = [key[2] for key in keys]
+    return _Run(high, events, run, None if all(map(eq, places, map(sort_key, path))) else places)
+
+
+def _ascend(events: Events, follows: Any) -> bool:
+    """Tell whether paths do not fall where times and orders are equal; `follows`: those that stand behind in chunks."""
+    if events.has_one_path:
+        return True
+    equal = (events.at[1:] == events.at[:-1]) & (events.order[1:] == events.order[:-1])
+    path, places = events.path, numpy.flatnonzero(equal if follows is None else equal & ~follows)
+    return all(sort_key(path[place]) <= sort_key(path[place + 1]) for place in places.tolist())
+
+
+def _in_chunks(run: Events, follows: Any) -> Events:
+    """Return a run with the places of its events in the chunks as which they are released."""
+    if follows is None:
+        return run
+    follows = follows & (run.at[1:] == run.at[:-1]) & (run.order[1:] == run.order[:-1])
+    places = places_in_chunks(follows)
+    return run if numpy.array_equal(places, run.chunk) else replace(run, chunk=places, columns=None)
 
 
 def _never_falls(values: Any) -> bool:
     return len(values) < 2 or bool((values[1:] >= values[:-1]).all())
-
-
-class _Run(NamedTuple):
-    """Events of a channel: the channel's key before them, how they came, and as a run."""
-
-    before: Key
-    events: Events
-    run: Events
 
 
 @dataclass(slots=True)
@@ -301,23 +394,16 @@ class Merge:
         runs, self._by_rank[0].runs = self._by_rank[0].runs, []
         return list(_joined(one.run for one in runs))
 
-    def mixed(self) -> Mixed | None:
+    def due_runs(self) -> list[tuple[_Channel, _Run]] | None:
         """Return what is due of several channels, given what `frontier` returned last; None where it is not all runs.
 
         Equal keys go in the order of the channels, as in `release`.
         """
-        runs = [one.run for channel in self._by_rank for one in channel.runs]
-        if len(self._by_rank) < 2 or not runs or any(channel.pending for channel in self._by_rank):
+        if len(self._by_rank) < 2 or any(channel.pending for channel in self._by_rank):
             return None
-        first = runs[0].path[0]
-        if any(run.path[0] != first or not run.has_one_path for run in runs):
+        if not any(channel.runs for channel in self._by_rank):
             return None
-        channels = [
-            (channel.stream, [one.run for one in _due_runs(channel, self.reached)]) for channel in self._by_rank
-        ]
-        due = [run for _, own in channels for run in own]
-        at, order, _ = (numpy.concatenate([getattr(run, name) for run in (_NONE, *due)]) for name in _TIMES)
-        return Mixed(channels, numpy.lexsort((order, at)))
+        return [(channel, one) for channel in self._by_rank for one in _due_runs(channel, self.reached)]
 
     def release(self) -> list[Released]:
         """Return the chunks whose turn has come, given what `frontier` returned last, in order.
@@ -375,14 +461,17 @@ class Merge:
 
     def _keep(self, channel: _Channel, events: Events) -> bool:
         """Keep events as a run, where that is possible."""
-        run = as_run(events, channel.key) if not channel.pending else None
+        last = channel.runs[-1].events if channel.runs else None
+        # Producers put no chunk into two records.
+        cut = events.chunk[0] and last is not None and follow_on(last, events)
+        run = None if cut or channel.pending else as_run(events, channel.key)
         if run is None:
             _spill(channel)
             return False
         if channel.first is None:
             channel.first = int(events.at[0])
-        channel.runs.append(_Run(channel.key, events, run[0]))
-        channel.key = run[1]
+        channel.runs.append(run)
+        channel.key = run.key(-1)
         return True
 
     @staticmethod
@@ -395,8 +484,8 @@ class Merge:
 
 def _waiting(rank: int, runs: Iterable[_Run]) -> Iterator[WaitingEvent]:
     """Yield the events of a channel's runs one by one."""
-    for before, events, _ in runs:
-        yield from one_by_one(rank, before, events)
+    for one in runs:
+        yield from one_by_one(rank, one.before, one.events)
 
 
 def _all_waiting(channel: _Channel) -> Iterator[WaitingEvent]:
@@ -431,16 +520,9 @@ def _due_runs(channel: _Channel, reached: int) -> list[_Run]:
         elif not end:
             channel.runs.append(one)
         else:
-            due.append(_Run(one.before, one.events.part(0, end), one.run.part(0, end)))
-            channel.runs.append(_behind(one, end))
+            due.append(one.part(0, end))
+            channel.runs.append(one.part(end, len(one.run)))
     return due
-
-
-def _behind(one: _Run, start: int) -> _Run:
-    """Return a run without its first events."""
-    last = start - 1
-    before = (int(one.run.at[last]), int(one.run.order[last]), sort_key(one.run.path[last]))
-    return _Run(max(before, one.before), one.events.part(start, len(one.events)), one.run.part(start, len(one.run)))
 
 
 def _gather(channel: _Channel) -> None:
@@ -448,6 +530,7 @@ def _gather(channel: _Channel) -> None:
     if channel.runs:
         return
     events = gathered(channel.pending)
-    if events is not None:
-        channel.runs.append(_Run(_LOWEST, events, events))
+    run = None if events is None else as_run(events, _LOWEST)
+    if run is not None:
+        channel.runs.append(run)
         channel.pending.clear()

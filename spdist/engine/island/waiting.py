@@ -1,4 +1,4 @@
-"""Events that wait one by one for their turn, where they are no run, and the chunks as which they are released.
+"""Which events are released as one chunk; and events that wait one by one for their turn, where they are no run.
 
 What was put out as one chunk and spread over partitions is one chunk again where all of it is read.
 """
@@ -7,12 +7,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from operator import eq
+from typing import Any, NamedTuple
+
+import numpy
 
 from spdist.mapping.columns import TIMER, EventList, Events, next_sibling, sort_key
 from spdist.operators.base import Arrival
 
-__all__ = ["Key", "Origin", "Released", "WaitingEvent", "below", "chunks", "gathered", "one_by_one"]
+__all__ = [
+    "Key",
+    "Origin",
+    "Released",
+    "WaitingEvent",
+    "below",
+    "chunks",
+    "follow",
+    "follow_on",
+    "gathered",
+    "one_by_one",
+    "places_in_chunks",
+]
 
 #: Merge key: at, order, sort key of the path.
 Key = tuple[int, int, bytes]
@@ -56,13 +71,39 @@ def below(pending: deque[WaitingEvent], limit: Key) -> Iterator[WaitingEvent]:
 
 
 def gathered(pending: Iterable[WaitingEvent]) -> Events | None:
-    """Return events that wait one by one as those of a run; None where they are not that, or there are none."""
+    """Return events that wait one by one, with the times of their keys; None for none, and where they are no run."""
     waiting = EventList()
     for (at, order, place), _, path, chunk, (ts, row) in pending:
-        if order == TIMER or chunk or place != sort_key(path):
+        if order == TIMER or place != sort_key(path):
             return None
         waiting.add(at, order, path, chunk, ts, row)
     return waiting.events() if len(waiting) else None
+
+
+def follow(path: Sequence[bytes], chunk: Any) -> Any:
+    """Return of each event but the first whether it may stand behind the one before it in a chunk.
+
+    Parameters
+    ----------
+    path : Sequence of bytes
+        Which outputs of their causes the events are.
+    chunk : numpy.ndarray
+        Their places in chunks, not all 0.
+    """
+    siblings = numpy.fromiter(map(eq, map(next_sibling, path[:-1]), path[1:]), numpy.bool_, len(path) - 1)
+    return siblings & (chunk[1:] == chunk[:-1] + 1)
+
+
+def follow_on(before: Events, events: Events) -> bool:
+    """Tell whether events may go on with the chunk that others end with."""
+    return bool(events.chunk[0] == before.chunk[-1] + 1) and next_sibling(before.path[-1]) == events.path[0]
+
+
+def places_in_chunks(follows: Any) -> Any:
+    """Return of each event its place in the chunk as which it is released, given which follow the one before them."""
+    numbers = numpy.arange(len(follows) + 1)
+    begins = numpy.append(True, ~follows)
+    return numbers - numpy.maximum.accumulate(numpy.where(begins, numbers, 0))
 
 
 def chunks(due: Sequence[WaitingEvent], origins: Sequence[Origin]) -> Iterator[Released]:
