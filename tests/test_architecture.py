@@ -70,6 +70,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/engine/island/intake.py",
         "spdist/engine/island/merge.py",
         "spdist/engine/island/publish.py",
+        "spdist/engine/island/waiting.py",
         "spdist/engine/local/sinks.py",
         "spdist/engine/shards/shard.py",
         "spdist/connectors/kafka/records.py",

@@ -1,10 +1,11 @@
 """Many payloads of JSON as Arrow columns, without the GIL.
 
-What `BatchReader` makes of payloads in the form that WSO2's json mapping writes is made here by a compiled loop, all
-together and without Python's objects; the columns are those in which events travel between groups. What the loop is not
-sure of (an escape, a value in a value, another attribute …) is read by Arrow, as is everything until the loop is
-compiled, and without numba. Arrow's reader takes less than JSON allows in places, which is refused, and more in few,
-which is doubted: what is refused or doubted is read by `BatchReader`, whose result holds.
+What the mapping makes of payloads in the form that WSO2's json mapping writes, objects and arrays of them, is made here
+by a compiled loop, all together and without Python's objects; the columns are those in which events travel between
+groups. What the loop is not sure of (an escape, a value in a value, another attribute …) is read by Arrow, as are all
+objects until the loop is compiled, and without numba; arrays are left to the mapping then. Arrow's reader takes less
+than JSON allows in places, which is refused, and more in few, which is doubted: what is refused or doubted is read by
+`BatchReader`, whose result holds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functools import partial
 from importlib import import_module
 from itertools import compress
 from math import copysign
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import pyarrow as pa
@@ -26,12 +27,25 @@ import pyarrow.json
 
 from spdist.language.types import Schema, Type
 from spdist.mapping.base import MapSetting
-from spdist.mapping.columns import ARROW, OCTETS, ColumnarRows, bits, bounds, joined
+from spdist.mapping.columns import ARROW, OCTETS, ColumnarRows, Events, bits, bounds, child, joined
 from spdist.mapping.json_payloads import ENVELOPE
 from spdist.mapping.kernels import Kernels
 from spdist.mapping.payload_reader import SURELY_REAL, BatchReader, Row
 
-__all__ = ["BOOL", "DOUBLE", "FLOAT", "INT", "LONG", "MISSING", "TEXT", "THERE", "WRITTEN", "ColumnReader", "JsonLoop"]
+__all__ = [
+    "BOOL",
+    "DOUBLE",
+    "FLOAT",
+    "INT",
+    "LONG",
+    "MISSING",
+    "TEXT",
+    "THERE",
+    "WRITTEN",
+    "ColumnReader",
+    "JsonLoop",
+    "ReadPayloads",
+]
 
 #: Kinds of attributes, as numbers.
 TEXT, INT, LONG, FLOAT, DOUBLE, BOOL = range(6)
@@ -59,6 +73,44 @@ _REALS = (Type.FLOAT, Type.DOUBLE)
 _PATIENCE = 8
 #: So many times Arrow reads alone, after the loop was sure of less than half of the payloads.
 _PAUSE = 16
+
+
+class ReadPayloads(NamedTuple):
+    """What payloads hold.
+
+    Parameters
+    ----------
+    rows : Sequence of tuple or None
+        The events of the payloads one behind the other; None for a payload that the mapping is to be asked about.
+    columns : pyarrow.RecordBatch, optional
+        The attributes, where they hold the same.
+    counts : numpy.ndarray, optional
+        How many rows each payload has, int64; None where each has one.
+    """
+
+    rows: Sequence[Row | None]
+    columns: Any = None
+    counts: Any = None
+
+    def events(self, times: Any, orders: Any) -> Events:
+        """Return the events, of each payload at least one; those of a payload are one chunk.
+
+        Parameters
+        ----------
+        times, orders : numpy.ndarray
+            Of each payload, when it was sent, ms, and what numbers its events.
+        """
+        rows: Any = self.rows
+        count, counts = len(rows), self.counts
+        if counts is None:
+            return Events(times, orders, [b""] * count, numpy.zeros(count, numpy.int64), times, rows)
+        times, orders, sizes = (numpy.repeat(values, counts) for values in (times, orders, counts))
+        places = numpy.arange(count) - numpy.repeat(numpy.cumsum(counts) - counts, counts)
+        most = int(counts.max())
+        # Each path is one object: to compare two of them costs less.
+        paths = [*(child(b"", place) for place in range(most)), b""]
+        path = [paths[place] for place in numpy.where(sizes > 1, places, most).tolist()]
+        return Events(times, orders, path, places, times, rows)
 
 
 class ColumnReader:
@@ -91,8 +143,8 @@ class ColumnReader:
             doubles = "|".join(re.escape(name) for name, kind in setting.schema if kind is Type.DOUBLE)
             self._odd = rf'\\|"({doubles})"[ \t\r]*:[ \t\r]*-?[0-9]+[ \t\r]*[,}}]'
 
-    def read(self, payloads: Any) -> tuple[Sequence[Row | None], Any]:
-        """Return the rows, as `BatchReader.rows` does, and the attributes' columns where they hold the same.
+    def read(self, payloads: Any) -> ReadPayloads:
+        """Return the rows, as `BatchReader.rows` does, those of arrays too.
 
         Parameters
         ----------
@@ -106,28 +158,34 @@ class ColumnReader:
                 found = self._loop.read(payloads)
                 if found is not None:
                     return self._completed(payloads, *found)
-        return self._by_arrow(payloads)
+        return ReadPayloads(*self._by_arrow(payloads))
 
-    def _completed(self, payloads: Any, batch: Any, doubtful: Any) -> tuple[Sequence[Row | None], Any]:
-        """Return the rows and columns of a batch, after `doubtful` payloads are read otherwise."""
-        if len(doubtful):
-            self._paused = _PAUSE if 2 * len(doubtful) > len(payloads) else 0
-            again, columns = self._by_arrow(payloads.take(pa.array(doubtful)))
-            if columns is None and None not in again:
-                read = ColumnarRows.of(again, self._kinds, range(len(self._kinds)))  # type: ignore[arg-type]
-                columns = None if read is None else read.named(self._schema)
-            if columns is None:
-                rows = _listed(batch)
-                for place, row in zip(doubtful.tolist(), again, strict=True):
-                    rows[place] = row
-                return rows, None
-            places = numpy.arange(len(payloads))
-            places[doubtful] = len(payloads) + numpy.arange(len(doubtful))
-            batch = pa.Table.from_batches([batch, columns]).take(pa.array(places)).combine_chunks().to_batches()[0]
-        return self._rows(batch), batch
+    def _completed(self, payloads: Any, batch: Any, doubts: Any, counts: Any) -> ReadPayloads:
+        """Return what the loop has read, after payloads with `doubts` are read otherwise."""
+        rest = numpy.where(doubts, 1, counts)
+        several = None if rest.max() == 1 else rest
+        doubtful = numpy.flatnonzero(doubts)
+        if not len(doubtful):
+            return ReadPayloads(self._rows(batch), batch, several)
+        self._paused = _PAUSE if 2 * len(doubtful) > len(payloads) else 0
+        again, columns = self._by_arrow(payloads.take(pa.array(doubtful)))
+        if columns is None and None not in again:
+            read = ColumnarRows.of(again, self._kinds, range(len(self._kinds)))  # type: ignore[arg-type]
+            columns = None if read is None else read.named(self._schema)
+        places = numpy.arange(batch.num_rows)
+        begins = numpy.cumsum(counts) - counts
+        places[begins[doubtful]] = len(places) + numpy.arange(len(doubtful))
+        lost = numpy.repeat(doubts, counts)
+        lost[begins[doubtful]] = False
+        places = places[~lost]
+        if columns is None:
+            rows = [*_listed(batch), *again]
+            return ReadPayloads([rows[place] for place in places.tolist()], None, several)
+        batch = pa.Table.from_batches([batch, columns]).take(pa.array(places)).combine_chunks().to_batches()[0]
+        return ReadPayloads(self._rows(batch), batch, several)
 
     def _by_arrow(self, payloads: Any) -> tuple[Sequence[Row | None], Any]:
-        """Read payloads as `read` does, by Arrow or one by one."""
+        """Read payloads of one event each as `read` does, by Arrow or one by one."""
         try:
             batch = self._parsed(payloads)
             if batch is not None:
@@ -224,10 +282,10 @@ class JsonLoop:
         self._words = numpy.frombuffer(b"".join(words), numpy.uint8)
         self._word_ends = numpy.cumsum([0, *map(len, words)], dtype=numpy.int64)
 
-    def read(self, payloads: Any) -> tuple[Any, Any] | None:
-        """Return the attributes' columns, and at which places they mean nothing as the payload is to be read otherwise.
+    def read(self, payloads: Any) -> tuple[Any, Any, Any] | None:
+        """Return the attributes' columns; and of each payload whether it is to be read otherwise, and how many rows.
 
-        None where the loop cannot be used, or not yet.
+        The rows of one that is to be read otherwise mean nothing. None where the loop cannot be used, or not yet.
 
         Parameters
         ----------
@@ -246,26 +304,38 @@ class JsonLoop:
         size = int(bounds[-1] - bounds[0])
         if loops is None or not self._usable or octets is None or size * width > _MOST_BYTES:
             return None
-        values = _Written(count, width, size)
         data = numpy.frombuffer(octets, numpy.uint8)
-        own = (values.numbers, values.reals, values.known, values.texts, values.ends, values.doubts)
-        loops.columns(data, bounds, self._largest, self._words, self._word_ends, self._kinds, *own)
+        own = data[bounds[0] : bounds[-1]]
+        # Of events in arrays there are no more than braces.
+        is_array = size > 0 and bool((own.take(bounds[:-1] - bounds[0], mode="clip") == ord("[")).any())
+        rows = count + (int(numpy.count_nonzero(own == ord("{"))) if is_array else 0)
+        values = _Written(count, rows, width, size)
+        values.fill(loops, data, bounds, self._largest, self._words, self._word_ends, self._kinds)
         columns = [values.column(number, kind) for number, kind in enumerate(self._types)]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
         batch.validate(full=True)
-        return batch, numpy.flatnonzero(values.doubts)
+        return batch, values.doubts, values.counts
 
 
 class _Written:
     """What the loop writes: a row of each array for each attribute."""
 
-    def __init__(self, count: int, width: int, size: int) -> None:
-        self.numbers = numpy.empty((width, count), numpy.int64)
+    def __init__(self, count: int, rows: int, width: int, size: int) -> None:
+        self.numbers = numpy.empty((width, rows), numpy.int64)
         self.reals = self.numbers.view(numpy.float64)
-        self.known = numpy.empty((width, count), numpy.uint8)
+        self.known = numpy.empty((width, rows), numpy.uint8)
         self.texts = numpy.empty((width, size), numpy.uint8)
-        self.ends = numpy.zeros((width, count + 1), numpy.int32)
+        self.ends = numpy.zeros((width, rows + 1), numpy.int32)
         self.doubts = numpy.empty(count, numpy.bool_)
+        self.counts = numpy.empty(count, numpy.int64)
+
+    def fill(self, loops: Any, *given: Any) -> None:
+        """Have the loop write what it is given, and keep the rows that there are."""
+        own = (self.numbers, self.reals, self.known, self.texts, self.ends, self.doubts, self.counts)
+        loops.columns(*given, *own)
+        rows = int(self.counts.sum())
+        self.numbers, self.reals, self.known = self.numbers[:, :rows], self.reals[:, :rows], self.known[:, :rows]
+        self.ends = self.ends[:, : rows + 1]
 
     def column(self, number: int, kind: Type) -> Any:
         """Return the values of an attribute as an Arrow array."""
@@ -301,7 +371,8 @@ class _Written:
                 values = values.astype(numpy.float32).astype(numpy.float64)
             sure &= (numpy.abs(values) < SURELY_REAL) & (values != 0)
         self.reals[number, places] = values
-        self.doubts[places] |= ~sure
+        if not sure.all():
+            self.doubts[numpy.searchsorted(numpy.cumsum(self.counts), places[~sure], side="right")] = True
 
 
 def _listed(batch: Any) -> list[Row | None]:

@@ -2,8 +2,8 @@
 
 Importing it compiles it, which takes some seconds the first time on a machine.
 
-The loop takes objects of plain values alone, and of these only what it is sure to read as the mapping does; of every
-other payload it says so. Nothing here raises or reads beyond what it is given.
+The loop takes objects of plain values, alone or in an array, and of these only what it is sure to read as the mapping
+does; of every other payload it says so. Nothing here raises or reads beyond what it is given.
 
 Source: RFC 8259, The JavaScript Object Notation; W. D. Clinger, How to Read Floating Point Numbers Accurately: a whole
 number below 2^53 times or by a power of ten up to the 22nd is rounded once, so it is the nearest double.
@@ -18,6 +18,7 @@ import numpy
 from numba import types
 from numba.extending import intrinsic
 
+from spdist.mapping.bounds import MAX_EVENTS
 from spdist.mapping.json_columns import BOOL, DOUBLE, FLOAT, LONG, MISSING, TEXT, THERE, WRITTEN
 from spdist.mapping.payload_reader import SURELY_REAL
 
@@ -143,6 +144,15 @@ def _behind_brace(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @_part
+def _behind_braces(data, at, end, depth):  # type: ignore[no-untyped-def]
+    """Return where what is behind so many closing braces begins; -1 where something else is there, or `at` is."""
+    while at >= 0 and depth:
+        at = _behind_space(data, at, end)
+        at, depth = (at + 1 if _is(data, at, end, 125) else -1), depth - 1
+    return at if at < 0 else _behind_space(data, at, end)
+
+
+@_part
 def _text(data, at, end):  # type: ignore[no-untyped-def]
     """Return where a text without escapes ends, or -1."""
     if not _is(data, at, end, 34):
@@ -177,8 +187,8 @@ def _whole(whole, is_negative, most):  # type: ignore[no-untyped-def]
 
 
 @_part
-def _value(data, at, end, kind):  # type: ignore[no-untyped-def]
-    """Read a value.
+def _value(data, at, end, kind, is_read):  # type: ignore[no-untyped-def]
+    """Read a value; `is_read`: it is read from its text, so that a whole number is a double, too.
 
     Returns
     -------
@@ -199,7 +209,8 @@ def _value(data, at, end, kind):  # type: ignore[no-untyped-def]
         return (_behind_letters(data, at + 1, end, _ALSE) if _is(data, at, end, 102) else -1), THERE, 0, 0.0
     is_negative = _is(data, at, end, 45)
     at, whole, power, is_real = _number(data, at, end)
-    if at < 0 or (is_real and kind <= LONG) or (not is_real and kind == DOUBLE):
+    is_whole = not is_real and kind == DOUBLE
+    if at < 0 or (is_real and kind <= LONG) or (is_whole and not (is_read and 0 < whole <= _EXACT)):
         return -1, MISSING, 0, 0.0
     if kind <= LONG:
         number, is_sure = _whole(whole, is_negative, _MOST[kind])
@@ -224,13 +235,14 @@ def _value(data, at, end, kind):  # type: ignore[no-untyped-def]
         types.Array(numba.uint8, 2, "C"),
         types.Array(numba.int32, 2, "C"),
         types.Array(numba.boolean, 1, "C"),
+        types.Array(numba.int64, 1, "C"),
     ),
     nogil=True,
     cache=True,
     error_model="numpy",
 )
-def columns(  # type: ignore[no-untyped-def]  # noqa: PLR0913 (a loop over bytes knows nothing but arrays)
-    data, bounds, largest, words, word_ends, kinds, numbers, reals, known, texts, ends, doubts
+def columns(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0915 (to give an array to a function costs more)
+    data, bounds, largest, words, word_ends, kinds, numbers, reals, known, texts, ends, doubts, counts
 ):
     """Read payloads into columns.
 
@@ -251,52 +263,66 @@ def columns(  # type: ignore[no-untyped-def]  # noqa: PLR0913 (a loop over bytes
     texts, ends : arrays of uint8 and int32, a row for each attribute
         The texts one behind the other; 0 first, then where each ends.
     doubts : array of bool
-        Whether the payload is to be read otherwise; then its row means nothing.
+        Whether the payload is to be read otherwise; then it has one row, which means nothing.
+    counts : array of int64
+        How many rows the payload has. There is room for one of each payload at least.
     """
-    width = len(kinds)
+    width, most = len(kinds), len(known[0])
     start, spelled, envelope = data.ctypes.data, words.ctypes.data, word_ends[width]
-    seen = numpy.full(width, -1)
-    for row in range(len(doubts)):
-        end, left, depth = numpy.int64(bounds[row + 1]), width, 1
-        at = _behind_brace(start, numpy.int64(bounds[row]), end) if end - bounds[row] <= largest else -1
-        for attribute in range(width):
-            known[attribute, row], ends[attribute, row + 1] = MISSING, ends[attribute, row]
-        inner = -1 if at < 0 else _behind_name(start, at, end, spelled, envelope, word_ends[width + 1])
-        inner = -1 if inner < 0 else _behind_brace(start, inner, end)
-        if inner >= 0:
-            at, depth = inner, 2
-        while at >= 0:
-            # In the order of the stream, for the most part.
-            member, attribute, at = at, width - left, -1
-            for _ in range(width):
-                attribute = attribute if attribute < width else 0
-                at = _behind_name(start, member, end, spelled, word_ends[attribute], word_ends[attribute + 1])
-                if at >= 0:
+    seen, row, mark = numpy.full(width, -1), 0, 0
+    for payload in range(len(doubts)):
+        end, first = numpy.int64(bounds[payload + 1]), row
+        at = _behind_space(start, numpy.int64(bounds[payload]), end) if end - bounds[payload] <= largest else -1
+        is_array = at >= 0 and _is(start, at, end, 91)
+        at += is_array
+        # Of each payload behind this one there is to be room for a row.
+        while at >= 0 and row + len(doubts) - payload <= most:
+            mark, left, depth = mark + 1, width, 1
+            at = _behind_brace(start, at, end)
+            for attribute in range(width):
+                known[attribute, row], ends[attribute, row + 1] = MISSING, ends[attribute, row]
+            inner = -1 if at < 0 else _behind_name(start, at, end, spelled, envelope, word_ends[width + 1])
+            inner = -1 if inner < 0 else _behind_brace(start, inner, end)
+            if inner >= 0:
+                at, depth = inner, 2
+            while at >= 0:
+                # In the order of the stream, for the most part.
+                member, attribute, at = at, width - left, -1
+                for _ in range(width):
+                    attribute = attribute if attribute < width else 0
+                    at = _behind_name(start, member, end, spelled, word_ends[attribute], word_ends[attribute + 1])
+                    if at >= 0:
+                        break
+                    attribute += 1
+                if at < 0 or seen[attribute] == mark:
+                    at = -1
                     break
-                attribute += 1
-            if at < 0 or seen[attribute] == row:
-                at = -1
+                seen[attribute], left, begin, kind = mark, left - 1, at, kinds[attribute]
+                at, what, number, real = _value(start, at, end, kind, is_array)
+                known[attribute, row] = what
+                if kind in (FLOAT, DOUBLE):
+                    reals[attribute, row] = real
+                else:
+                    numbers[attribute, row] = number
+                if what == WRITTEN and at >= 0:
+                    quote = kind == TEXT
+                    place = ends[attribute, row] - begin - quote
+                    for octet in range(begin + quote, at - quote):
+                        texts[attribute, place + octet] = data[octet]
+                    ends[attribute, row + 1] = place + at - quote
+                at = at if at < 0 else _behind_space(start, at, end)
+                if at < 0 or not _is(start, at, end, 44):
+                    break
+                at = _behind_space(start, at + 1, end)
+            at = -1 if left > 0 else _behind_braces(start, at, end, depth)
+            row += at >= 0
+            if at < 0 or not is_array or not _is(start, at, end, 44):
                 break
-            seen[attribute], left, begin, kind = row, left - 1, at, kinds[attribute]
-            at, what, number, real = _value(start, at, end, kind)
-            known[attribute, row] = what
-            if kind in (FLOAT, DOUBLE):
-                reals[attribute, row] = real
-            else:
-                numbers[attribute, row] = number
-            if what == WRITTEN and at >= 0:
-                quote = kind == TEXT
-                place = ends[attribute, row] - begin - quote
-                for octet in range(begin + quote, at - quote):
-                    texts[attribute, place + octet] = data[octet]
-                ends[attribute, row + 1] = place + at - quote
-            at = at if at < 0 else _behind_space(start, at, end)
-            if at < 0 or not _is(start, at, end, 44):
-                break
-            at = _behind_space(start, at + 1, end)
-        while at >= 0 and depth:
-            at = _behind_space(start, at, end)
-            at, depth = (at + 1 if _is(start, at, end, 125) else -1), depth - 1
-        doubts[row] = at < 0 or left > 0 or _behind_space(start, at, end) != end
-        if doubts[row]:
-            known[:, row], ends[:, row + 1] = MISSING, ends[:, row]
+            at += 1
+        if is_array and at >= 0:
+            at = _behind_space(start, at + 1, end) if row > first and _is(start, at, end, 93) else -1
+        doubts[payload] = at != end or row == first or row - first > MAX_EVENTS
+        if doubts[payload]:
+            row = first + 1
+            known[:, first], ends[:, row] = MISSING, ends[:, first]
+        counts[payload] = row - first

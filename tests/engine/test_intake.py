@@ -20,7 +20,7 @@ from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.mapping import json_columns
 from spdist.mapping.base import MapSetting
-from spdist.mapping.columns import EventList, Events
+from spdist.mapping.columns import ColumnarRows, EventList, Events, child
 from spdist.transports.base import NO_CLOCK, Record, Repeats
 from spdist.transports.errors import read_errors
 from spdist.transports.kafka.record_batches import FetchedMessages
@@ -98,6 +98,31 @@ def numbered(drawn: list[Any]) -> list[tuple[int, int, int, bytes | None]]:
         found.append((partition, ends[partition] + gap, sent, json.dumps(payload).encode()))
         ends[partition] += gap + 1
     return found
+
+
+@pytest.mark.parametrize("few", [2, 10**9])
+def test_arrays_are_read_as_columns_where_the_loop_is_compiled(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    json_columns._KERNELS.load()
+    monkeypatch.setattr(json_columns, "FEW", few)
+    sent: list[Any] = [event(n) if n % 5 == 0 else [event(n + k) for k in range(n % 5 + 1)] for n in range(200)]
+    sent[7] = [event(k) for k in range(300)]
+    _, records = arrived(mapped(), [(0, n, 500 + n, json.dumps(one).encode()) for n, one in enumerate(sent)])
+    (events,) = [record.events for record in records]
+    assert events is not None and isinstance(events.rows, ColumnarRows) == (few == 2)
+    expected = [
+        (
+            500 + n,
+            n,
+            child(b"", k) if isinstance(one, list) else b"",
+            k,
+            500 + n,
+            (single["event"]["k"], single["event"]["v"]),
+        )
+        for n, one in enumerate(sent)
+        for k, single in enumerate(one if isinstance(one, list) else [one])
+    ]
+    assert list(events) == expected
+    assert list(Payload(SCHEMA).decode(records[0].value)) == expected
 
 
 @given(message_lists, st.data())

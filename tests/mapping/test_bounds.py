@@ -110,7 +110,7 @@ def test_one_bad_line_of_a_batch_of_columns_is_left_to_the_mapping() -> None:
     good = GOOD["json"].encode()
     for hostile in (one for one in HOSTILE if isinstance(one, bytes)):
         payloads = [good] * FEW + [hostile] + [good] * FEW
-        rows, columns = ColumnReader(setting("@map(type='json')")).read(pa.array(payloads, pa.binary()))
+        rows, columns, _ = ColumnReader(setting("@map(type='json')")).read(pa.array(payloads, pa.binary()))
         assert columns is None
         assert [row for row in rows if row is not None] == [("a", 1)] * 2 * FEW
 
@@ -204,7 +204,7 @@ def test_a_payload_has_a_bound_of_bytes_read_alone_or_with_others(type: str) -> 
     rows, _ = BatchReader(setting(map)).read(payloads, 7, lambda _: None, lambda number, _: bad.append(number))
     assert rows == [("a", 1)] * 2 * FEW
     assert bad == list(range(1, 3 * FEW, 3))
-    found, columns = ColumnReader(setting(map)).read(pa.array([one.encode() for one in payloads], pa.binary()))
+    found, columns, _ = ColumnReader(setting(map)).read(pa.array([one.encode() for one in payloads], pa.binary()))
     assert (columns, sum(row == ("aa", 1) for row in found)) == (None, 0)
 
 

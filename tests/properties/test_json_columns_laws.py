@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from itertools import islice
 from typing import Any
 
 import numpy
@@ -18,8 +20,8 @@ from spdist.language import ast
 from spdist.language.types import Schema, Type
 from spdist.mapping import json_columns
 from spdist.mapping.base import MapSetting
-from spdist.mapping.columns import Events
-from spdist.mapping.json_columns import ColumnReader
+from spdist.mapping.columns import EventList, Events, child
+from spdist.mapping.json_columns import ColumnReader, ReadPayloads
 from spdist.mapping.kernels import Kernels
 from spdist.mapping.mappers import source_mapper
 from spdist.transports.payloads.payload import Payload, payload_columns
@@ -71,7 +73,9 @@ _schemas = st.lists(st.sampled_from(list(_USUAL)), min_size=1, max_size=4).flatm
     )
 )
 _FORMS = (b'{"event":{%b}}', b"{%b}")
+_ARRAYS = (b'[{"event":{%b}},{%b}]', b'[ {"event":{%b}}\t,{"event":{%b}},\r{"event": {%b} } ] ', b'\n[{"event":{%b}}]')
 _STRANGE = (
+    *(b"[{%b}", b"[{%b},]", b"[{%b}]]", b"[,{%b}]", b"[{%b} {%b}]", b"[]", b"[[{%b}]]", b"[{%b},null]", b"[{%b}],"),
     *(b'{"event":{%b}}{"event":{%b}}', b'{"event":{%b},"event":{%b}}', b"[{%b},{%b}]", b'{"event":[{%b}]}', b"{%b} "),
     *(b'{"event":\n{%b}}', b'{"event":\r\t{%b} }', b'\xef\xbb\xbf{"event":{%b}}', b'{"event":null}', b"{}", b"", b"\n"),
     *(
@@ -138,43 +142,58 @@ def _read(schema: Schema, sent: list[bytes], before: int = 0) -> Any:
     mapping = _setting(schema)
     # An array that is a part of a longer one, which would be something else as a whole.
     payloads = pa.array([b"{"] * before + sent + [b"}\n"], pa.binary()).slice(before, len(sent))
-    read, columns = ColumnReader(mapping).read(payloads)
-    assert len(read) == len(sent)
-    rows = list(read)
+    read, columns, counts = found = ColumnReader(mapping).read(payloads)
+    assert len(read) == len(sent) if counts is None else len(counts) == len(sent) and counts.max() > 1
+    rows, left = list(read), iter(read)
     assert read[1:-1] == rows[1:-1]
-    for row, payload in zip(rows, sent, strict=True):
-        if row is not None:
-            assert repr([row]) == repr(_one_by_one(mapping, payload)), payload
+    for count, payload in zip([1] * len(sent) if counts is None else counts.tolist(), sent, strict=True):
+        own = list(islice(left, count))
+        if own != [None]:
+            assert repr(own) == repr(_one_by_one(mapping, payload)), payload
+    assert list(left) == []
     if columns is not None:
         assert repr([tuple(one.values()) for one in columns.to_pylist()]) == repr(rows)
-        _travels_alike(schema, rows, columns)
+        _travels_alike(schema, rows, found, len(sent))
     return columns
 
 
-def _travels_alike(schema: Schema, rows: list[Any], columns: Any) -> None:
-    times = list(range(len(rows)))
-    numbers = pa.array(times, pa.int64())
-    whole = payload_columns(numbers, numbers, columns)
-    quick = Events(times, times, [b""] * len(rows), [0] * len(rows), times, rows, whole)
-    slow = Events(times, times, [b""] * len(rows), [0] * len(rows), times, rows)
+def _travels_alike(schema: Schema, rows: list[Any], read: ReadPayloads, count: int) -> None:
+    quick = read.events(numpy.arange(count), numpy.arange(count) + 7)
+    quick = replace(quick, columns=payload_columns(quick, read.columns))
+    slow = EventList()
+    for number, size in enumerate([1] * count if read.counts is None else read.counts.tolist()):
+        for place in range(size):
+            path = child(b"", place) if size > 1 else b""
+            slow.add(number, number + 7, path, place, number, rows[len(slow)])
+    _are_alike(schema, quick, slow.events())
+
+
+def _are_alike(schema: Schema, quick: Events, slow: Events) -> None:
+    rows = slow.rows
     assert Payload(schema).encode(quick) == Payload(schema).encode(slow)
     half = len(rows) // 2
     for begin, end in ((0, half), (half, len(rows))):
         if begin < end:
             payload = Payload(schema).encode(quick.part(begin, end))
             same = Payload(schema).encode(slow.part(begin, end))
-            assert Payload(schema).read(payload).schema == Payload(schema).read(same).schema
+            if not slow.chunk.any():
+                assert Payload(schema).read(payload).schema == Payload(schema).read(same).schema
             assert repr(Payload(schema).decode(payload)) == repr(slow.part(begin, end))
 
 
 @settings(max_examples=600, deadline=None)
-@given(st.data(), _schemas, st.sampled_from(_FORMS), st.sampled_from([0, 0, 30, 200]), st.integers(0, 2))
+@given(st.data(), _schemas, st.sampled_from(_FORMS), st.sampled_from([0, 0, 30, 200]), st.integers(0, 2), st.booleans())
 def test_columns_hold_what_the_mapping_reads(
-    data: st.DataObject, schema: Schema, form: bytes, odd: int, before: int
+    way: str, data: st.DataObject, schema: Schema, form: bytes, odd: int, before: int, arrays: bool
 ) -> None:
-    sent = data.draw(st.lists(_payloads(schema, form, odd), min_size=1, max_size=8))
+    one = _payloads(schema, form, odd)
+    if arrays:
+        one |= st.sampled_from(_ARRAYS).flatmap(lambda form: _payloads(schema, form, odd))
+    sent = data.draw(st.lists(one, min_size=1, max_size=8))
     columns = _read(schema, sent, before)
-    if not odd and b"\\" not in b"".join(sent):  # which is doubted where there is a whole double
+    # Arrays that the loop does not know, or is not sure of, are left to the mapping.
+    left = any(one.strip().startswith(b"[") and (way != "compiled" or b"1e-50" in one) for one in sent)
+    if not odd and not left and b"\\" not in b"".join(sent):  # which is doubted where there is a whole double
         assert columns is not None
 
 
@@ -182,7 +201,7 @@ _PRICES = Schema.of([("price", "double"), ("a", "string")])
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.sampled_from([*_STRANGE, *_FORMS]), min_size=1, max_size=4), st.sampled_from(_FORMS))
+@given(st.lists(st.sampled_from([*_STRANGE, *_FORMS, *_ARRAYS]), min_size=1, max_size=4), st.sampled_from(_FORMS))
 @example([b'{"event":{"a":"', b'"}}'], _FORMS[0])
 @example([b'{"event":{%b}}{"event":{%b}}', b'{"event":{%b', b"}}"], _FORMS[0])
 @example([b'{"event":{%b},"event":{}', b'{"event":{%b}}'], _FORMS[0])
@@ -234,7 +253,7 @@ def test_the_loop_is_left_out_for_a_while_where_it_is_sure_of_few(way: str, monk
     )
     escaped = pa.array([b'{"price":1.5,"a":"\\u0041"}'] * 3, pa.binary())
     for _ in range(json_columns._PAUSE + 1):
-        rows, columns = reader.read(escaped)
+        rows, columns, _ = reader.read(escaped)
         assert list(rows) == [(1.5, "A")] * 3 and columns is not None
     assert len(asked) == (1 if way == "compiled" else json_columns._PAUSE + 1)
     reader.read(pa.array([b'{"price":1.5,"a":"%b"}' % text for text in (b"x", b"y", b"\\n")], pa.binary()))
@@ -246,7 +265,7 @@ def test_forms_may_change_between_batches() -> None:
     reader = ColumnReader(_setting(_PRICES))
     for form in (*_FORMS, *_FORMS[::-1], _FORMS[1]):
         sent = pa.array([form % b'"price":1.5,"a":"x"'] * 3, pa.binary())
-        rows, columns = reader.read(sent)
+        rows, columns, _ = reader.read(sent)
         assert rows == [(1.5, "x")] * 3
         assert columns is not None
 
@@ -260,9 +279,9 @@ def test_payloads_that_are_long_are_read(way: str) -> None:
 
 def test_other_mappings_have_no_columns() -> None:
     text = MapSetting("A", _PRICES, ast.Annotation("map", (ast.AnnotationElement("type", "text"),)))
-    assert ColumnReader(text).read(pa.array([b'{"price":1.5,"a":"x"}'], pa.binary())) == ([None], None)
+    assert ColumnReader(text).read(pa.array([b'{"price":1.5,"a":"x"}'], pa.binary())) == ([None], None, None)
     objects = _setting(Schema.of([("a", "object")]))
-    assert ColumnReader(objects).read(pa.array([b'{"a":1}'], pa.binary())) == ([None], None)
+    assert ColumnReader(objects).read(pa.array([b'{"a":1}'], pa.binary())) == ([None], None, None)
 
 
 @pytest.mark.parametrize("octets", [b"\xff", b"\xed\xa0\x80", b"\xc0\x80", b"\xe2\x82"])
@@ -287,7 +306,9 @@ _numerals = st.floats().map(repr) | st.floats(width=32).map(repr) | st.integers(
 @example(["9223372036854775807", "9223372036854775808", "-9223372036854775808", "18446744073709551616"], "long")
 @example(["2147483647", "2147483648", "-2147483648", "-2147483649", "00", "-", "1.", "1e", "1e+", ".5"], "int")
 def test_numbers_are_those_of_the_mapping(numerals: list[str], kind: str) -> None:
-    _read(Schema.of([("n", kind)]), [b'{"n":%b}' % one.encode() for one in numerals])
+    sent = [b'{"n":%b}' % one.encode() for one in numerals]
+    _read(Schema.of([("n", kind)]), sent)
+    _read(Schema.of([("n", kind)]), [b"[%b]" % b",".join(sent), *(b"[%b,%b]" % (one, one) for one in sent)])
 
 
 @settings(max_examples=300, deadline=None)
@@ -295,7 +316,7 @@ def test_numbers_are_those_of_the_mapping(numerals: list[str], kind: str) -> Non
 def test_no_bytes_are_read_otherwise(data: st.DataObject, octets: list[int]) -> None:
     schema = Schema.of([("price", "double"), ("a", "string"), ("n", "int"), ("b", "bool")])
     usual = b'{"event": {"price": 2.5, "a": "x\xc3\xa4", "n": -12, "b": true}}'
-    changed = bytearray(usual)
+    changed = bytearray(data.draw(st.sampled_from([usual, b"[%b]" % usual, b"[%b,%b]" % (usual, usual)])))
     for octet in octets:
         place = data.draw(st.integers(0, len(changed) - 1))
         changed[place : place + data.draw(st.integers(0, 2))] = bytes([octet])
@@ -304,11 +325,11 @@ def test_no_bytes_are_read_otherwise(data: st.DataObject, octets: list[int]) -> 
 
 def test_texts_of_one_payload_do_no_harm_to_others(way: str) -> None:
     sent = [b'{"price":1.5,"a":"x"}', b'{"a":"\xff\xff","price":[]}', b'{"price":0.1234567890123456789,"a":"y"}'] * 3
-    rows, columns = ColumnReader(_setting(_PRICES)).read(pa.array(sent, pa.binary()))
+    rows, columns, _ = ColumnReader(_setting(_PRICES)).read(pa.array(sent, pa.binary()))
     assert list(rows) == [(1.5, "x"), None, (0.1234567890123456789, "y")] * 3
     assert columns is None
     escaped = [sent[0], b'{"price":2.5,"a":"\\n"}', sent[2]]
-    rows, columns = ColumnReader(_setting(_PRICES)).read(pa.array(escaped, pa.binary()))
+    rows, columns, _ = ColumnReader(_setting(_PRICES)).read(pa.array(escaped, pa.binary()))
     assert columns is not None
     assert columns.to_pydict() == {"price": [1.5, 2.5, 0.1234567890123456789], "a": ["x", "\n", "y"]}
 

@@ -353,6 +353,22 @@ def test_what_is_published_at_once(app: str, count: int) -> None:
     assert one.events_out == count
 
 
+@pytest.mark.parametrize("app", [_ADDED_UP[0], _PAIRS[4]])
+def test_an_app_that_gets_only_chunks_of_several_events_is_run_by_its_program(app: str) -> None:
+    reads = "AB" if "B[" in app else "A"
+    fed = [records([(1, 0, 1, b"", "x", n % 4) for n in range(900)], 300, "chunk", f"App.{stream}") for stream in reads]
+    found = []
+    for count in (10**9, 0):
+        one = island(app, Strategy.ROUND_ROBIN, reads=reads)
+        for stream in reads:
+            one.process([Record(f"App.{stream}", 0, b"", 0, "App-f-1", 0, 990)], 0)
+        alone = patch.object(HostedApp, "deliver_one_by_one", side_effect=AssertionError("one by one"))
+        with fewest(count), alone if count == 0 else ExitStack():
+            found.append([output for sent in zip(*fed, strict=True) for output in one.process(sent, 0)])
+        assert one.events_out > 300
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("unusual", ["", "late"])
 @pytest.mark.parametrize("app", [_ADDED_UP[0], _TABLE])
 def test_two_partitions_of_a_topic_are_one_run(app: str, unusual: str) -> None:

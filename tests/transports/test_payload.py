@@ -48,7 +48,7 @@ PAIR = Schema.of([("s", "string"), ("i", "int")])
 def with_columns() -> Events:
     events = Events.of([(1000 + n, (f"s{n}", n)) for n in range(4)])
     attributes = pa.record_batch([["s0", "s1", "s2", "s3"], pa.array(range(4), pa.int32())], names=["s", "i"])
-    events.columns = payload_columns(pa.array(events.ts), pa.array(events.order), attributes)
+    events.columns = payload_columns(events, attributes)
     return events
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -108,19 +108,19 @@ class Mapped:
     def _events(self, partition: int, messages: FetchedMessages, start: int, end: int) -> Events:
         given = (messages.times, messages.offsets, messages.values)
         sent, numbers, values = (column.slice(start, end - start) for column in given)
-        rows: Any
-        rows, columns = self._columns.read(values)
+        read = self._columns.read(values)
         times, offsets = sent.to_numpy(), numbers.to_numpy()
-        if columns is not None or None not in rows:
-            columns = None if columns is None else payload_columns(sent, numbers, columns)
-            count = len(rows)
-            return Events(times, offsets, [b""] * count, numpy.zeros(count, numpy.int64), times, rows, columns)
-        events = EventList()
-        for number, (time, offset, row) in enumerate(zip(times.tolist(), offsets.tolist(), rows, strict=True)):
-            if row is not None:
-                events.add(time, offset, b"", 0, time, row)
-            else:
-                self._read(partition, messages, start + number, events)
+        if read.columns is not None or None not in read.rows:
+            found = read.events(times, offsets)
+            return found if read.columns is None else replace(found, columns=payload_columns(found, read.columns))
+        events, rows = EventList(), iter(read.rows)
+        counts = repeat(1) if read.counts is None else read.counts.tolist()
+        for number, (time, offset, count) in enumerate(zip(times.tolist(), offsets.tolist(), counts, strict=False)):
+            for place, row in enumerate(islice(rows, count)):
+                if row is not None:
+                    events.add(time, offset, child(b"", place) if count > 1 else b"", place, time, row)
+                else:
+                    self._read(partition, messages, start + number, events)
         return events.events()
 
     def _read(self, partition: int, messages: FetchedMessages, number: int, events: EventList) -> None:

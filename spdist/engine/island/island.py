@@ -11,8 +11,9 @@ from functools import partial
 from typing import Protocol, runtime_checkable
 
 from spdist.engine.island.intake import Intake
-from spdist.engine.island.merge import Mixed, causes_of, part_of
+from spdist.engine.island.merge import causes_of, part_of
 from spdist.engine.island.publish import Around, Publisher, Run, TimerOutputs
+from spdist.engine.island.waiting import Mixed
 from spdist.engine.local.idle import passes_time
 from spdist.engine.local.rows import HoldsRows
 from spdist.errors import StateError
@@ -380,8 +381,7 @@ class Island:
         if due is None:
             return False
         if due:
-            mixed = Mixed(due)
-            self._deliver_parts(app, mixed.parts(), mixed.causes)
+            self._deliver_parts(app, (mixed := Mixed(due)).parts(), mixed.causes)
         return True
 
     def _deliver_parts(self, app: RunsApp, parts: Mapping[str, StreamPart], causes: Callable[[], Events]) -> None:

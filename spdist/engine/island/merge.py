@@ -18,13 +18,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain
+from itertools import accumulate
 from operator import eq
 from typing import Any, NamedTuple
 
 import numpy
 
 from spdist.engine.island.waiting import (
+    DueRun,
     Key,
     Released,
     WaitingEvent,
@@ -33,15 +34,17 @@ from spdist.engine.island.waiting import (
     follow,
     follow_on,
     gathered,
+    in_chunks,
     one_by_one,
-    places_in_chunks,
+    part_in_chunks,
+    raised,
 )
-from spdist.mapping.columns import TIMER, ColumnarRows, Events, all_rows, sort_key
+from spdist.mapping.columns import TIMER, Events, sort_key
 from spdist.operators.core.junction import StreamPart
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
 
-__all__ = ["ChannelKey", "Merge", "Mixed", "as_run", "causes_of", "part_of"]
+__all__ = ["ChannelKey", "Merge", "as_run", "causes_of", "part_of"]
 
 #: Topic, partition, and the producer where the topic is between groups, else an empty text.
 ChannelKey = tuple[str, int, str]
@@ -97,86 +100,11 @@ class _Run(NamedTuple):
         return _Run(before, self.events.part(begin, end), self.run.part(begin, end), places)
 
 
-class Mixed:
-    """Runs of several channels as one.
-
-    Parameters
-    ----------
-    runs : sequence of (_Channel, _Run)
-        What is due, by channel; at least one.
-    """
-
-    def __init__(self, runs: Sequence[tuple[_Channel, _Run]]) -> None:
-        self._runs = runs
-        at, order, self._ts, chunk = (
-            numpy.concatenate([getattr(events, name) for events in given])
-            for name, given in (
-                *((name, [one.run for _, one in runs]) for name in _TIMES),
-                ("chunk", [one.events for _, one in runs]),
-            )
-        )
-        self._path = list(chain.from_iterable(one.run.path for _, one in runs))
-        keys = [order, at]
-        if self._path.count(self._path[0]) < len(self._path) or any(one.places for _, one in runs):
-            places = chain.from_iterable(one.places or map(sort_key, one.run.path) for _, one in runs)
-            keys.insert(0, numpy.array(list(places)))  # none ends with a zero, which numpy fills up with
-        #: In which order all events are due: of equal keys, those of the first channel come first.
-        self._numbers = numpy.lexsort(keys)
-        self._at, self._order, self._chunk = at, order, chunk[self._numbers]
-        #: Of the events in that order, where chunks begin.
-        self._begins = self._chunk_begins() if chunk.any() else numpy.arange(len(at))
-
-    def _chunk_begins(self) -> Any:
-        """Return where chunks begin: what a producer has spread over partitions is one again where it follows."""
-        numbers, known = self._numbers, dict[tuple[str, str], int]()
-        origins = [known.setdefault((one.stream, one.producer), len(known)) for one, _ in self._runs]
-        origin = numpy.repeat(origins, [len(one.run) for _, one in self._runs])
-        follows = follow([self._path[number] for number in numbers.tolist()], self._chunk)
-        for values in (origin, self._at, self._order):
-            follows &= values[numbers[1:]] == values[numbers[:-1]]
-        return numpy.flatnonzero(numpy.append(True, ~follows))
-
-    def causes(self) -> Events:
-        """Return when each chunk is due, and order, path and timestamp of its first event, as they are due."""
-        first = self._numbers[self._begins]
-        path = [self._path[number] for number in first.tolist()]
-        none = numpy.zeros(len(first), numpy.int64)
-        return Events(self._at[first], self._order[first], path, none, ts=self._ts[first])
-
-    def parts(self) -> dict[str, StreamPart]:
-        """Return the chunks of each stream, as they are due, from all its channels."""
-        places = numpy.empty_like(self._numbers)
-        places[self._numbers] = numpy.arange(len(places))
-        own: dict[str, list[tuple[Events, Any]]] = {}
-        start = 0
-        for channel, (_, _, run, _) in self._runs:
-            own.setdefault(channel.stream, []).append((run, places[start : start + len(run)]))
-            start += len(run)
-        return {stream: self._part(runs) for stream, runs in own.items()}
-
-    def _part(self, runs: Sequence[tuple[Events, Any]]) -> StreamPart:
-        """Return the chunks of runs of one stream, given the place of each event among all."""
-        at, ts = (numpy.concatenate([getattr(run, name) for run, _ in runs]) for name in ("at", "ts"))
-        places, rows = numpy.concatenate([own for _, own in runs]), all_rows([run.rows for run, _ in runs])
-        if len(places) > 1 and int(numpy.diff(places).min()) < 0:  # of several channels
-            order = places.argsort()
-            at, ts, places = at[order], ts[order], places[order]
-            rows = rows.at(order) if isinstance(rows, ColumnarRows) else [rows[place] for place in order.tolist()]
-        ranks = numpy.searchsorted(self._begins, places, side="right") - 1
-        return _part(at, ts, rows, ranks)
-
-
-def _part(at: Any, ts: Any, rows: Sequence[Any], ranks: Any) -> StreamPart:
-    """Return events of one stream as chunks: those are one that have the same rank."""
-    begins = numpy.flatnonzero(numpy.append(True, ranks[1:] != ranks[:-1]))
-    if len(begins) == len(at):
-        return StreamPart(at, ranks, rows, None if at is ts or (at == ts).all() else ts)
-    return StreamPart(at[begins], ranks[begins], rows, ts, numpy.append(begins, len(at)))
-
-
 def part_of(events: Events) -> StreamPart:
     """Return the events of an only stream, which are a run."""
-    return _part(events.at, events.ts, events.rows, numpy.cumsum(events.chunk == 0) - 1)
+    if events.chunk.any():
+        return part_in_chunks(events.at, events.ts, events.rows, numpy.cumsum(events.chunk == 0) - 1)
+    return StreamPart(events.at, numpy.arange(len(events)), events.rows, None if events.is_on_time else events.ts)
 
 
 def causes_of(events: Events) -> Events:
@@ -220,34 +148,18 @@ def as_run(events: Events, high: Key) -> _Run | None:
         return None
     follows = follow(path, events.chunk) if events.chunk.any() else None
     begins = (int(at[0]), int(order[0]), sort_key(path[0]))
-    if begins >= high and _never_falls(at) and _never_falls(order) and _ascend(events, follows):
-        return _Run(high, events, _in_chunks(events, follows))
+    if begins >= high and _never_falls(at) and _never_falls(order):
+        run = events if follows is None else in_chunks(events, follows)
+        return _Run(high, events, run, None if events.has_one_path else raised(events, follows))
     own = zip(at.tolist(), order.tolist(), map(sort_key, path), strict=True)
     keys = list(accumulate(own, max, initial=high))[1:]
     numbers = [key[1] for key in keys]
     if TIMER in numbers:
         return None
-    run = _in_chunks(replace(events, at=[key[0] for key in keys], order=numbers), follows)
+    run = replace(events, at=[key[0] for key in keys], order=numbers)
+    run = run if follows is None else in_chunks(run, follows)
     places = [key[2] for key in keys]
     return _Run(high, events, run, None if all(map(eq, places, map(sort_key, path))) else places)
-
-
-def _ascend(events: Events, follows: Any) -> bool:
-    """Tell whether paths do not fall where times and orders are equal; `follows`: those that stand behind in chunks."""
-    if events.has_one_path:
-        return True
-    equal = (events.at[1:] == events.at[:-1]) & (events.order[1:] == events.order[:-1])
-    path, places = events.path, numpy.flatnonzero(equal if follows is None else equal & ~follows)
-    return all(sort_key(path[place]) <= sort_key(path[place + 1]) for place in places.tolist())
-
-
-def _in_chunks(run: Events, follows: Any) -> Events:
-    """Return a run with the places of its events in the chunks as which they are released."""
-    if follows is None:
-        return run
-    follows = follows & (run.at[1:] == run.at[:-1]) & (run.order[1:] == run.order[:-1])
-    places = places_in_chunks(follows)
-    return run if numpy.array_equal(places, run.chunk) else replace(run, chunk=places, columns=None)
 
 
 def _never_falls(values: Any) -> bool:
@@ -394,7 +306,7 @@ class Merge:
         runs, self._by_rank[0].runs = self._by_rank[0].runs, []
         return list(_joined(one.run for one in runs))
 
-    def due_runs(self) -> list[tuple[_Channel, _Run]] | None:
+    def due_runs(self) -> list[DueRun] | None:
         """Return what is due of several channels, given what `frontier` returned last; None where it is not all runs.
 
         Equal keys go in the order of the channels, as in `release`.
@@ -403,7 +315,11 @@ class Merge:
             return None
         if not any(channel.runs for channel in self._by_rank):
             return None
-        return [(channel, one) for channel in self._by_rank for one in _due_runs(channel, self.reached)]
+        return [
+            DueRun((channel.stream, channel.producer), one.events.chunk, one.run, one.places)
+            for channel in self._by_rank
+            for one in _due_runs(channel, self.reached)
+        ]
 
     def release(self) -> list[Released]:
         """Return the chunks whose turn has come, given what `frontier` returned last, in order.

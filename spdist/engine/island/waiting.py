@@ -1,4 +1,4 @@
-"""Which events are released as one chunk; and events that wait one by one for their turn, where they are no run.
+"""The chunks as which events are released, of runs and of events that wait one by one, where they are no run.
 
 What was put out as one chunk and spread over partitions is one chunk again where all of it is read.
 """
@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 from operator import eq
 from typing import Any, NamedTuple
 
 import numpy
 
-from spdist.mapping.columns import TIMER, EventList, Events, next_sibling, sort_key
+from spdist.mapping.columns import TIMER, ColumnarRows, EventList, Events, all_rows, next_sibling, sort_key
 from spdist.operators.base import Arrival
+from spdist.operators.core.junction import StreamPart
 
 __all__ = [
+    "DueRun",
     "Key",
+    "Mixed",
     "Origin",
     "Released",
     "WaitingEvent",
@@ -25,8 +30,10 @@ __all__ = [
     "follow",
     "follow_on",
     "gathered",
+    "in_chunks",
     "one_by_one",
-    "places_in_chunks",
+    "part_in_chunks",
+    "raised",
 ]
 
 #: Merge key: at, order, sort key of the path.
@@ -99,7 +106,7 @@ def follow_on(before: Events, events: Events) -> bool:
     return bool(events.chunk[0] == before.chunk[-1] + 1) and next_sibling(before.path[-1]) == events.path[0]
 
 
-def places_in_chunks(follows: Any) -> Any:
+def _places_in_chunks(follows: Any) -> Any:
     """Return of each event its place in the chunk as which it is released, given which follow the one before them."""
     numbers = numpy.arange(len(follows) + 1)
     begins = numpy.append(True, ~follows)
@@ -139,3 +146,128 @@ def _continues(last: WaitingEvent, waiting: WaitingEvent, origins: Sequence[Orig
         and last.key[:2] == waiting.key[:2]
         and next_sibling(last.path) == waiting.path
     )
+
+
+# Runs.
+
+
+def raised(events: Events, follows: Any) -> list[bytes] | None:
+    """Return the last parts of keys whose times and orders never fall; None where paths do not fall while these stay.
+
+    `follows` says which events stand behind in chunks, where they are higher.
+    """
+    if events.has_one_path:
+        return None
+    equal = (events.at[1:] == events.at[:-1]) & (events.order[1:] == events.order[:-1])
+    path, suspect = events.path, numpy.flatnonzero(equal if follows is None else equal & ~follows)
+    falls = [place + 1 for place in suspect.tolist() if sort_key(path[place]) > sort_key(path[place + 1])]
+    if not falls:
+        return None
+    places = list(map(sort_key, path))
+    for place in falls:
+        while place < len(places) and equal[place - 1] and places[place] < places[place - 1]:
+            places[place] = places[place - 1]
+            place += 1
+    return places
+
+
+def in_chunks(run: Events, follows: Any) -> Events:
+    """Return a run with the places of its events in the chunks as which they are released."""
+    follows = follows & (run.at[1:] == run.at[:-1]) & (run.order[1:] == run.order[:-1])
+    places = _places_in_chunks(follows)
+    return run if numpy.array_equal(places, run.chunk) else replace(run, chunk=places, columns=None)
+
+
+class DueRun(NamedTuple):
+    """Events of a channel that are due.
+
+    Parameters
+    ----------
+    origin : (str, str)
+        Stream and producer of the channel.
+    chunk : numpy.ndarray
+        Their places in chunks, as they came.
+    run : Events
+        With the times and orders of their merge keys.
+    places : list of bytes, optional
+        The last parts of their keys, where these are not what their paths say.
+    """
+
+    origin: Origin
+    chunk: Any
+    run: Events
+    places: list[bytes] | None
+
+
+class Mixed:
+    """Runs of several channels as one.
+
+    Parameters
+    ----------
+    runs : sequence of DueRun
+        What is due, by channel; at least one.
+    """
+
+    def __init__(self, runs: Sequence[DueRun]) -> None:
+        self._runs = runs
+        at, order, self._ts = (
+            numpy.concatenate([getattr(one.run, name) for one in runs]) for name in ("at", "order", "ts")
+        )
+        chunk = numpy.concatenate([one.chunk for one in runs])
+        self._path = list(chain.from_iterable(one.run.path for one in runs))
+        keys = [order, at]
+        if self._path.count(self._path[0]) < len(self._path) or any(one.places for one in runs):
+            places = chain.from_iterable(one.places or map(sort_key, one.run.path) for one in runs)
+            keys.insert(0, numpy.array(list(places)))  # none ends with a zero, which numpy fills up with
+        #: In which order all events are due: of equal keys, those of the first channel come first.
+        self._numbers = numpy.lexsort(keys)
+        self._at, self._order, self._chunk = at, order, chunk[self._numbers]
+        #: Of the events in that order, where chunks begin.
+        self._begins = self._chunk_begins() if chunk.any() else numpy.arange(len(at))
+
+    def _chunk_begins(self) -> Any:
+        """Return where chunks begin: what a producer has spread over partitions is one again where it follows."""
+        numbers, known = self._numbers, dict[Origin, int]()
+        origins = [known.setdefault(one.origin, len(known)) for one in self._runs]
+        origin = numpy.repeat(origins, [len(one.run) for one in self._runs])
+        follows = follow([self._path[number] for number in numbers.tolist()], self._chunk)
+        for values in (origin, self._at, self._order):
+            follows &= values[numbers[1:]] == values[numbers[:-1]]
+        return numpy.flatnonzero(numpy.append(True, ~follows))
+
+    def causes(self) -> Events:
+        """Return when each chunk is due, and order, path and timestamp of its first event, as they are due."""
+        first = self._numbers[self._begins]
+        path = [self._path[number] for number in first.tolist()]
+        none = numpy.zeros(len(first), numpy.int64)
+        return Events(self._at[first], self._order[first], path, none, ts=self._ts[first])
+
+    def parts(self) -> dict[str, StreamPart]:
+        """Return the chunks of each stream, as they are due, from all its channels."""
+        places = numpy.empty_like(self._numbers)
+        places[self._numbers] = numpy.arange(len(places))
+        own: dict[str, list[tuple[Events, Any]]] = {}
+        start = 0
+        for (stream, _), _, run, _ in self._runs:
+            own.setdefault(stream, []).append((run, places[start : start + len(run)]))
+            start += len(run)
+        return {stream: self._part(runs) for stream, runs in own.items()}
+
+    def _part(self, runs: Sequence[tuple[Events, Any]]) -> StreamPart:
+        """Return the chunks of runs of one stream, given the place of each event among all."""
+        at, ts = (numpy.concatenate([getattr(run, name) for run, _ in runs]) for name in ("at", "ts"))
+        places, rows = numpy.concatenate([own for _, own in runs]), all_rows([run.rows for run, _ in runs])
+        if len(places) > 1 and int(numpy.diff(places).min()) < 0:  # of several channels
+            order = places.argsort()
+            at, ts, places = at[order], ts[order], places[order]
+            rows = rows.at(order) if isinstance(rows, ColumnarRows) else [rows[place] for place in order.tolist()]
+        ranks = numpy.searchsorted(self._begins, places, side="right") - 1
+        return part_in_chunks(at, ts, rows, ranks)
+
+
+def part_in_chunks(at: Any, ts: Any, rows: Sequence[Any], ranks: Any) -> StreamPart:
+    """Return events of one stream as chunks: those are one that have the same rank."""
+    begins = numpy.flatnonzero(numpy.append(True, ranks[1:] != ranks[:-1]))
+    if len(begins) == len(at):
+        return StreamPart(at, ranks, rows, None if at is ts or (at == ts).all() else ts)
+    return StreamPart(at[begins], ranks[begins], rows, ts, numpy.append(begins, len(at)))

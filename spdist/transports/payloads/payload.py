@@ -130,7 +130,7 @@ class Payload:
         """Return `events` (at least one) as one payload."""
         if events.columns is not None:
             return arrow_bytes(events.columns)
-        fields, arrays = self._own_columns(events)
+        fields, arrays = _own_columns(events, has_paths=any(events.path))
         rows = events.rows
         widths = {rows.width} if isinstance(rows, ColumnarRows) else set(map(len, rows))
         if widths != {len(self.schema)}:
@@ -260,19 +260,6 @@ class Payload:
         schema = pa.schema([pa.field(name, pa.int64()) for name in names])
         return arrow_bytes(pa.record_batch([pa.array([], pa.int64())] * len(names), schema=schema))
 
-    @staticmethod
-    def _own_columns(events: Events) -> tuple[list[Any], list[Any]]:
-        columns: dict[str, Any] = {"__ts": events.ts, "__order": events.order}
-        if any(events.path):
-            columns["__path"] = events.path
-        if not events.is_on_time:
-            columns["__at"] = events.at
-        if events.chunk.any():
-            columns["__chunk"] = events.chunk
-        kinds = {name: pa.binary() if name == "__path" else pa.int64() for name in columns}
-        fields = [pa.field(name, kind, nullable=False) for name, kind in kinds.items()]
-        return fields, [pa.array(values, kinds[name]) for name, values in columns.items()]
-
 
 def arrow_bytes(batch: Any) -> bytes:
     """Return an Arrow batch as a stream of its own in Arrow's IPC format, its schema included."""
@@ -281,6 +268,20 @@ def arrow_bytes(batch: Any) -> bytes:
         writer.write_batch(batch)
     written: bytes = sink.getvalue().to_pybytes()
     return written
+
+
+def _own_columns(events: Events, has_paths: bool) -> tuple[list[Any], list[Any]]:
+    """Return the fields and arrays of what is not an attribute."""
+    columns: dict[str, Any] = {"__ts": events.ts, "__order": events.order}
+    if has_paths:
+        columns["__path"] = events.path
+    if not events.is_on_time:
+        columns["__at"] = events.at
+    if events.chunk.any():
+        columns["__chunk"] = events.chunk
+    kinds = {name: pa.binary() if name == "__path" else pa.int64() for name in columns}
+    fields = [pa.field(name, kind, nullable=False) for name, kind in kinds.items()]
+    return fields, [pa.array(values, kinds[name]) for name, values in columns.items()]
 
 
 def _nobody() -> None:
@@ -304,18 +305,18 @@ def _check_columns(batch: Any, schema: Schema) -> None:
             raise ValueError(f"the column '{one.name}' is {one.type} with {column.null_count} nulls")
 
 
-def payload_columns(times: Any, orders: Any, attributes: Any) -> Any:
-    """Return the Arrow batch of events that each are a chunk of their own and are put out at their timestamps.
+def payload_columns(events: Events, attributes: Any) -> Any:
+    """Return the Arrow batch of events that have no path but in chunks of several.
 
     Parameters
     ----------
-    times, orders : pyarrow.Int64Array
-        The timestamps, ms, and what numbers the events.
+    events : Events
+        At least one.
     attributes : pyarrow.RecordBatch
         Their values, as `spdist.mapping.json_columns.ColumnReader` returns them.
     """
-    own = [pa.field(name, pa.int64(), nullable=False) for name in ("__ts", "__order")]
-    return pa.record_batch([times, orders, *attributes.columns], schema=pa.schema([*own, *attributes.schema]))
+    fields, arrays = _own_columns(events, has_paths=bool(events.chunk.any()))
+    return pa.record_batch([*arrays, *attributes.columns], schema=pa.schema([*fields, *attributes.schema]))
 
 
 def since(payload: bytes, order: int) -> bytes:
