@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from unittest.mock import patch
 
+import pyarrow as pa
+
 from spdist.connectors.kafka.records import octets
 from spdist.engine.island import merge
 from spdist.engine.island.hosted import build_island
@@ -24,15 +26,19 @@ from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.mapping.base import MapSetting
-from spdist.mapping.columns import Events
+from spdist.mapping.columns import Events, child
+from spdist.mapping.json_columns import FEW, ColumnReader
+from spdist.mapping.mappers import source_mapper
 from spdist.mapping.payload_reader import BatchReader
 from spdist.operators.base import Arrival, Row
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
+from spdist.program.machine.compiler import is_available
 from spdist.transports.base import Record
 from spdist.transports.payloads.payload import Payload
 
 ROUNDS = 5
 RECORD = 5_000
+TEN = 10
 TEXT = """\
 @app:playback
 define stream A (symbol string, price double, volume long);
@@ -132,30 +138,54 @@ def of_json(count: int) -> None:
 
     whole = best(whole_batches)
     show("json: whole", count, whole, best(lambda: write_each(averaging.single(read_each()))))
+    if is_available():
+        of_arrays(setting, payloads)
+
+
+def of_arrays(setting: MapSetting, payloads: list[bytes]) -> None:
+    """Measure reading arrays of ten events as columns, by the compiled loop."""
+    reader, mapper = ColumnReader(setting), source_mapper(setting)
+    payloads = payloads * -(-FEW * TEN // len(payloads))  # fewer messages are not read together
+    arrays = [b"[%b]" % b",".join(payloads[start : start + TEN]) for start in range(0, len(payloads), TEN)]
+    messages = pa.array(arrays, pa.binary())
+    while reader.read(messages).columns is None:  # until a thread has compiled it
+        time.sleep(0.05)
+
+    def each() -> list[Row]:
+        return [row for one in arrays for chunk in mapper.read(one, {}, 0, print) for _, row in chunk]
+
+    assert reader.read(messages).rows == each()
+    show("json: read arrays of ten", len(payloads), best(lambda: reader.read(messages)), best(each))
 
 
 def of_groups(count: int) -> None:
     """Measure a hop between two groups."""
-    payload, records = Payload(SCHEMA), []
-    rows = rows_of(count)
+    payload, records, tens = Payload(SCHEMA), [], []
+    rows, paths = rows_of(count), [child(b"", place) for place in range(TEN)]
     for start in range(0, count, RECORD):
         part = rows[start : start + RECORD]
         numbers = range(start, start + len(part))
-        at = [1000 + number // 10 for number in numbers]
+        at, places = [1000 + number // TEN for number in numbers], [number % TEN for number in numbers]
         events = Events(at, list(numbers), [b"\0"] * len(part), [0] * len(part), at, part)
-        records.append(Record("App.A", 0, payload.encode(events), len(part), "App-f-1", start, at[-1]))
+        chunks = Events(at, at, [paths[place] for place in places], places, at, part)
+        for into, put_out in ((records, events), (tens, chunks)):
+            into.append(Record("App.A", 0, payload.encode(put_out), len(part), "App-f-1", start, at[-1]))
     read = (AssignedInput("A", "App.A", (0,), ("App-f-1",)),)
     written = (AssignedOutput("Out", (Publishing(Strategy.ALL, 1, "App.Out", 1),)),)
 
-    def hop(text: str = PASSING) -> list[object]:
+    def hop(text: str = PASSING, sent: list[Record] = records) -> list[object]:
         island = build_island(Assignment("App-g-1", "App", "App-g", text, True, read, written), 100)
-        return [output for record in records for output in island.process((record,), 0)]
+        return [output for record in sent for output in island.process((record,), 0)]
 
     def average() -> list[object]:
         return hop(TEXT)
 
+    def chunks_of_ten() -> list[object]:
+        return hop(sent=tens)
+
     decoded = [payload.decode(record.value) for record in records]
-    for name, call in (("groups: hop", hop), ("groups: hop and average", average)):
+    hops = (("groups: hop", hop), ("groups: hop and average", average), ("groups: hop, chunks of ten", chunks_of_ten))
+    for name, call in hops:
         fast = best(call)
         with patch.object(merge, "as_run", return_value=None):
             show(name, count, fast, best(call))
