@@ -117,7 +117,7 @@ def begun() -> list[str]:
 
 
 def fired_in_turn(blocks: dict[int, list[str]]) -> list[str]:
-    """Return what wakes all that is due until ``at[c]``, of operators, too, given what wakes each query.
+    """Return what wakes all that is due before a chunk, of operators, too, given what wakes each query.
 
     As in `spdist.operators.timers`: what is due first is first, then the query that was written first.
     """
@@ -126,8 +126,8 @@ def fired_in_turn(blocks: dict[int, list[str]]) -> list[str]:
         return [
             "if fires != NESTED:",
             "    shared[CAUSE] = c",
-            "while fires == FIRES and shared[NEXT_DUE] <= at[c]:",
-            "    shared[LIMIT], shared[OWN_DUE] = at[c], NEVER_DUE",
+            "while fires == FIRES and shared[NEXT_DUE] <= until_of[c]:",
+            "    shared[LIMIT], shared[OWN_DUE] = until_of[c], NEVER_DUE",
             *indent(wakes),
         ]
     choices: list[str] = []
@@ -138,10 +138,10 @@ def fired_in_turn(blocks: dict[int, list[str]]) -> list[str]:
         "    shared[CAUSE] = c",
         "while fires == FIRES:",
         "    own_due = timers[3] if timers[0] > 0 else NEVER_DUE",
-        "    if own_due > at[c] and shared[NEXT_DUE] > at[c]:",
+        "    if own_due > until_of[c] and shared[NEXT_DUE] > until_of[c]:",
         "        break",
         "    if shared[NEXT_DUE] < own_due or (shared[NEXT_DUE] == own_due and shared[NEXT_ELEMENT] < timers[4]):",
-        "        shared[LIMIT], shared[OWN_DUE], timers_until[0] = at[c], own_due, until",
+        "        shared[LIMIT], shared[OWN_DUE], timers_until[0] = until_of[c], own_due, until",
         *indent(indent(wakes)),
         "        until = timers_until[0]",
         "        continue",
@@ -154,8 +154,8 @@ def fired_in_turn(blocks: dict[int, list[str]]) -> list[str]:
         "    shared[NUMBER], shared[RUNG], shared[NOW] = shared[FIRED_NUMBER], now, now",
         *indent(choices),
         "    shared[FIRED_NUMBER] = shared[NUMBER]",
-        "if fires == FIRES and at[c] > until:",
-        "    until = at[c]",
+        "if fires == FIRES and until_of[c] > until:",
+        "    until = until_of[c]",
     ]
 
 

@@ -63,7 +63,7 @@ def module(
         "",
         "",
         "@loop",
-        f"def run(begins, ends, alone, at, which, fires, now, callback, {parameters}):",
+        f"def run(begins, ends, alone, at, until_of, which, fires, now, callback, {parameters}):",
         *([f"    until{fires} = timers_until[0]{fired}"] if timed else []),
         *(f"    {cell}_cell = {cell}[0]" for cell in cells),
         "    for c in range(len(begins)):",

@@ -97,12 +97,12 @@ class TimerWriter:
 
 
 def fired(blocks: dict[int, list[str]]) -> list[str]:
-    """Return what wakes all that is due until ``at[c]``, given what wakes each operator, by its rank."""
+    """Return what wakes all that is due before a chunk, given what wakes each operator, by its rank."""
     choices: list[str] = []
     for number, lines in blocks.items():
         choices += [f"if block == {number}:", *indent(lines)]
     return [
-        "while fires != 0 and timers[0] > 0 and timers[3] <= at[c]:",
+        "while fires != 0 and timers[0] > 0 and timers[3] <= until_of[c]:",
         "    due, block, key = timers[3], timers[4], timers[5]",
         "    timer_gone(timers)",
         "    if due > now:",
@@ -112,6 +112,6 @@ def fired(blocks: dict[int, list[str]]) -> list[str]:
         "    number, rung = fired_number, now",
         *indent(choices),
         "    fired_number = number",
-        "if fires != 0 and at[c] > until:",
-        "    until = at[c]",
+        "if fires != 0 and until_of[c] > until:",
+        "    until = until_of[c]",
     ]

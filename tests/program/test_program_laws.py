@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -127,16 +127,27 @@ class Watched:
         self._stamps = times.tolist()
         self._deliver(StreamPart(times, numpy.arange(len(times)), [row for _, row in events]))
 
-    def run_chunks(self, chunks: Sequence[tuple[int, Sequence[Arrival]]]) -> None:
-        """Deliver chunks, each with when it is due, as a run."""
+    def run_chunks(
+        self, chunks: Sequence[tuple[int, Sequence[Arrival]]], early: Collection[int], alone: bool = False
+    ) -> None:
+        """Deliver chunks, each with when it is due, as a run.
+
+        `early`: those that come before what timers do then; `alone`: the app is to deliver them one by one.
+        """
         if self._compiled is None:
-            for due, events in chunks:
-                self.chunk(events, due)
+            for number, (due, events) in enumerate(chunks):
+                (self.app.approach if number in early else self.app.advance)(due)
+                self.app.deliver("S", events)
             return
         events = [event for _, chunk in chunks for event in chunk]
         stamps, times = numpy.array([ts for ts, _ in events]), numpy.array([due for due, _ in chunks])
         bounds = numpy.cumsum([0, *(len(chunk) for _, chunk in chunks)])
-        self._deliver(StreamPart(times, numpy.arange(len(times)), [row for _, row in events], stamps, bounds))
+        until = times - numpy.isin(numpy.arange(len(times)), [*early]) if early else None
+        part = StreamPart(times, numpy.arange(len(times)), [row for _, row in events], stamps, bounds, until)
+        if alone:
+            self.app.deliver_one_by_one({"S": part})
+        else:
+            self._deliver(part)
 
     def _deliver(self, part: StreamPart) -> None:
         assert self.app.deliver_columns({"S": part})
@@ -183,7 +194,7 @@ def alike(
         events = events_of(random, random.choice((1, 3, 12)), time, whole)
         if Type.OBJECT in checked.streams["S"].types:
             events = with_objects(random, events)
-        time = events[-1][0]
+        before, time = time, events[-1][0]
         if how == "stored":
             for one in apps:
                 one.app.advance(time)
@@ -199,6 +210,9 @@ def alike(
         # Events that come late have timestamps before the clock.
         late = [(timestamp - random.choice((0, 0, 3, 300, 5000)), row) for timestamp, row in events]
         bounds = [0, *sorted(random.sample(range(1, len(events)), random.randrange(len(events)))), len(events)]
+        chunks = [(events[end - 1][0], late[begin:end]) for begin, end in pairwise(bounds)]
+        first = {n for n, (due, _) in enumerate(chunks) if due > (chunks[n - 1][0] if n else before)}
+        early = {n for n in sorted(first) if random.random() < 0.3}
         for one in apps:
             if how == "wait":
                 one.app.advance(time)
@@ -210,7 +224,10 @@ def alike(
             elif how == "chunk":
                 one.chunk(late, time)
             elif how == "chunks":
-                one.run_chunks([(events[end - 1][0], late[begin:end]) for begin, end in pairwise(bounds)])
+                one.run_chunks(chunks, early, alone=time % 3 == 0)
+                if len(chunks) - 1 in early:  # more of the kind may come in the next batch
+                    one.app.approach(time)
+                    one.app.deliver("S", late[:1])
             else:
                 for event, (due, _) in zip(late, events, strict=True):
                     one.chunk([event], due)

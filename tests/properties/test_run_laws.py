@@ -60,7 +60,7 @@ _events = st.lists(
     ),
     max_size=30,
 )
-_unusual = st.sampled_from(["", "", "", "late", "late", "timer", "chunk", "chunk", "paths"])
+_unusual = st.sampled_from(["", "", "", "late", "late", "timer", "timer", "chunk", "chunk", "paths"])
 
 
 def assigned(
@@ -425,6 +425,16 @@ def test_a_chunk_that_was_spread_over_partitions_is_one_again(
     assert found[0] == found[1]
 
 
+def test_what_timers_put_out_is_due_at_the_time_that_all_have_reached() -> None:
+    one = island(_PAIRS[0], Strategy.ROUND_ROBIN, reads="AB")
+    events = EventList()
+    for order in (7, TIMER, TIMER, 7):
+        events.add(1000 + len(events) // 2 * 5, order, b"\0", 0, 1000, ("x", 1))
+    value = Payload(SCHEMA).encode(events.events())
+    one.process([Record("App.A", 0, value, 4, "App-f-1", 0, 1005), Record("App.B", 0, b"", 0, "App-f-1", 0, 1005)], 0)
+    assert (one.events_out, one.pending) == (3, 1)
+
+
 def test_runs_of_two_streams_are_one_run() -> None:
     one = island(_PAIRS[0], Strategy.ROUND_ROBIN, reads="AB")
     fed = [records([(1, 0, 1, b"", "x", n) for n in range(20)], 5, "", f"App.{stream}") for stream in "AB"]
@@ -435,12 +445,14 @@ def test_runs_of_two_streams_are_one_run() -> None:
     assert one.events_out == 38
 
 
-@pytest.mark.parametrize("unusual", ["", "late", "timer", "chunk", "paths"])
+@pytest.mark.parametrize("unusual", ["", "late", "timer", "chunk", "paths", "early"])
 def test_what_is_no_run_is_told(unusual: str) -> None:
     steps = [(1, n % 3 if unusual == "late" else 0, 1, b"\0" if n % 2 else b"\1", "x", n) for n in range(20)]
     (record,) = records(steps, 20, unusual)
     events = Payload(SCHEMA).decode(record.value)
-    assert (as_run(events, (0, 0, b"")) is not None) is (unusual != "timer")
+    if unusual == "early":
+        events = replace(events, at=events.at - (events.order % 7 == 3))
+    assert (as_run(events, (0, 0, b"")) is not None) is (unusual != "early")
 
 
 _typical = st.tuples(st.sampled_from(["x", "y"]), st.integers(0, 4)).map(

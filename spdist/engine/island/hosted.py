@@ -253,7 +253,7 @@ class HostedApp(LocalApp):
         """Deliver chunks one after the other; see `deliver_parts`."""
         self._saw(parts)
         try:
-            if len(parts) == 1 and all(part.bounds is None for part in parts.values()):
+            if len(parts) == 1 and all(part.bounds is None and part.until is None for part in parts.values()):
                 ((stream, part),) = parts.items()
                 self._in_a_loop(stream, part, around)
             else:
@@ -281,14 +281,14 @@ class HostedApp(LocalApp):
         loop(times, rows[done:] if done else rows)
 
     def _in_turn(self, parts: Mapping[str, StreamPart], around: Around) -> None:
-        """Deliver the chunks of several streams, or chunks of several events."""
+        """Deliver the chunks of several streams, chunks of several events, and what comes before timers."""
         clock, heap, count = self._clock, self._heap, sum(len(part.ranks) for part in parts.values())
-        due = numpy.empty(count, numpy.int64)
+        due, until = numpy.empty(count, numpy.int64), numpy.empty(count, numpy.int64)
         receivers: list[Any] = [None] * count
         given: list[tuple[Any, ...]] = [()] * count
         for stream, part in parts.items():
             junction, events = self._context.junction(stream), zip(part.timestamps.tolist(), part.rows, strict=True)
-            due[part.ranks] = part.times
+            due[part.ranks], until[part.ranks] = part.times, part.times if part.until is None else part.until
             sizes = repeat(1) if part.bounds is None else numpy.diff(part.bounds).tolist()
             for rank, size in zip(part.ranks.tolist(), sizes, strict=False):
                 if size == 1:
@@ -296,10 +296,13 @@ class HostedApp(LocalApp):
                 else:
                     receivers[rank], given[rank] = junction.receive_chunk, ([*islice(events, size)],)
         times, move = around(due.tolist(), self._move)
-        for receive, at, arguments in zip(receivers, times, given, strict=True):
-            if heap and heap[0][0] <= at:
-                move(at)
-            elif at > clock.now:
+        program = self.programmed if self.programmed is not None and self.programmed.active else None
+        for receive, at, last, arguments in zip(receivers, times, until.tolist(), given, strict=True):
+            if heap and heap[0][0] <= last:
+                move(last)
+            if program is not None:
+                (program.approach if last < at else program.advance)(at)
+            if at > clock.now:
                 clock.now = at
             receive(*arguments)
 

@@ -68,7 +68,7 @@ def _reached(key: Key) -> int:
 
 
 class _Run(NamedTuple):
-    """Events of a channel that are due when they say, none of them caused by a timer.
+    """Events of a channel that are due when they say.
 
     Parameters
     ----------
@@ -102,8 +102,9 @@ class _Run(NamedTuple):
 
 def part_of(events: Events) -> StreamPart:
     """Return the events of an only stream, which are a run."""
-    if events.chunk.any():
-        return part_in_chunks(events.at, events.ts, events.rows, numpy.cumsum(events.chunk == 0) - 1)
+    if events.chunk.any() or events.order.min() == TIMER:
+        ranks = numpy.cumsum(events.chunk == 0) - 1
+        return part_in_chunks(events.at, events.order, events.ts, events.rows, ranks)
     return StreamPart(events.at, numpy.arange(len(events)), events.rows, None if events.is_on_time else events.ts)
 
 
@@ -134,7 +135,7 @@ def _joined(runs: Iterable[Events]) -> Iterator[Events]:
 
 
 def as_run(events: Events, high: Key) -> _Run | None:
-    """Return events as a run; None where a timer has caused one, or one is due before its timestamp.
+    """Return events as a run; None where one is due before its timestamp.
 
     Parameters
     ----------
@@ -144,26 +145,24 @@ def as_run(events: Events, high: Key) -> _Run | None:
         What the channel has reached.
     """
     at, order, path = events.at, events.order, events.path
-    if order.min() == TIMER or not (events.is_on_time or (at >= events.ts).all()):
+    if not (events.is_on_time or (at >= events.ts).all()):
         return None
     follows = follow(path, events.chunk) if events.chunk.any() else None
     begins = (int(at[0]), int(order[0]), sort_key(path[0]))
-    if begins >= high and _never_falls(at) and _never_falls(order):
+    if begins >= high and _never_fall(at, order):
         run = events if follows is None else in_chunks(events, follows)
         return _Run(high, events, run, None if events.has_one_path else raised(events, follows))
     own = zip(at.tolist(), order.tolist(), map(sort_key, path), strict=True)
     keys = list(accumulate(own, max, initial=high))[1:]
-    numbers = [key[1] for key in keys]
-    if TIMER in numbers:
-        return None
-    run = replace(events, at=[key[0] for key in keys], order=numbers)
+    run = replace(events, at=[key[0] for key in keys], order=[key[1] for key in keys])
     run = run if follows is None else in_chunks(run, follows)
     places = [key[2] for key in keys]
     return _Run(high, events, run, None if all(map(eq, places, map(sort_key, path))) else places)
 
 
-def _never_falls(values: Any) -> bool:
-    return len(values) < 2 or bool((values[1:] >= values[:-1]).all())
+def _never_fall(at: Any, order: Any) -> bool:
+    later = at[1:] > at[:-1]
+    return bool((later | ((at[1:] == at[:-1]) & (order[1:] >= order[:-1]))).all())
 
 
 @dataclass(slots=True)
@@ -424,13 +423,15 @@ def _spill(channel: _Channel) -> None:
 
 
 def _due_runs(channel: _Channel, reached: int) -> list[_Run]:
-    """Take what is due off the runs of a channel: none of them is caused by a timer."""
+    """Take what is due off the runs of a channel; at that very time it is only what timers put out."""
     held, channel.runs = channel.runs, []
     due = []
     for one in held:
-        end = 0 if one.run.at[0] >= reached else len(one.run)
-        if end and one.run.at[-1] >= reached:
-            end = int(numpy.searchsorted(one.run.at, reached))
+        at, order = one.run.at, one.run.order
+        end = len(one.run)
+        if at[-1] >= reached:
+            end = int(numpy.searchsorted(at, reached))
+            end += int(numpy.count_nonzero(order[end : numpy.searchsorted(at, reached, side="right")] == TIMER))
         if end == len(one.run):
             due.append(one)
         elif not end:

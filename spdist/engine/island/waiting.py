@@ -81,7 +81,7 @@ def gathered(pending: Iterable[WaitingEvent]) -> Events | None:
     """Return events that wait one by one, with the times of their keys; None for none, and where they are no run."""
     waiting = EventList()
     for (at, order, place), _, path, chunk, (ts, row) in pending:
-        if order == TIMER or place != sort_key(path):
+        if place != sort_key(path):
             return None
         waiting.add(at, order, path, chunk, ts, row)
     return waiting.events() if len(waiting) else None
@@ -262,12 +262,15 @@ class Mixed:
             at, ts, places = at[order], ts[order], places[order]
             rows = rows.at(order) if isinstance(rows, ColumnarRows) else [rows[place] for place in order.tolist()]
         ranks = numpy.searchsorted(self._begins, places, side="right") - 1
-        return part_in_chunks(at, ts, rows, ranks)
+        return part_in_chunks(at, self._order[self._numbers[places]], ts, rows, ranks)
 
 
-def part_in_chunks(at: Any, ts: Any, rows: Sequence[Any], ranks: Any) -> StreamPart:
+def part_in_chunks(at: Any, order: Any, ts: Any, rows: Sequence[Any], ranks: Any) -> StreamPart:
     """Return events of one stream as chunks: those are one that have the same rank."""
     begins = numpy.flatnonzero(numpy.append(True, ranks[1:] != ranks[:-1]))
+    early = order == TIMER
+    until = at - early if early.any() else None
     if len(begins) == len(at):
-        return StreamPart(at, ranks, rows, None if at is ts or (at == ts).all() else ts)
-    return StreamPart(at[begins], ranks[begins], rows, ts, numpy.append(begins, len(at)))
+        return StreamPart(at, ranks, rows, None if at is ts or (at == ts).all() else ts, until=until)
+    until = None if until is None else until[begins]
+    return StreamPart(at[begins], ranks[begins], rows, ts, numpy.append(begins, len(at)), until)

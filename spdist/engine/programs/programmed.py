@@ -185,6 +185,9 @@ class Programmed:
                 assert receiver.receive_columns is not None  # see `Junction.behind`
                 receiver.receive_columns(put.rows, put.bounds, put.causes, put.stamps, put.numbers, put.times)
         self._set_timer()
+        last = max(int(part.times[-1]) for part in parts.values())
+        until = max(int((part.times if part.until is None else part.until)[-1]) for part in parts.values())
+        self._approached = last if until < last else None
         if isinstance(self._running, MixedRunning) and self._running.costs_more():
             self.retire("so many events reach what has no typed form that operators are faster")
         return True

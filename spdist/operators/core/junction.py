@@ -67,6 +67,9 @@ class StreamPart:
         The timestamps of the events; None where each is a chunk that is due at its timestamp.
     bounds : numpy.ndarray, optional
         At which event each chunk begins, and the last one ends, int64; None where each event is a chunk of its own.
+    until : numpy.ndarray, optional
+        Until when timers fire before each chunk, ms, int64, where that is not always when it is due: what timers of
+        another group put out comes before what timers here do at that time.
     """
 
     times: Any
@@ -74,6 +77,7 @@ class StreamPart:
     rows: Sequence[Row]
     stamps: Any = None
     bounds: Any = None
+    until: Any = None
 
     @property
     def timestamps(self) -> Any:

@@ -320,7 +320,7 @@ def _load(file: Path) -> Compiled:
 
     module = _module(file)
     whole, small = (numba.types.Array(kind, 1, "C") for kind in (numba.int64, numba.int16))
-    module.run.compile((whole, whole, numba.int64, whole, small, *(numba.int64,) * 3, whole))
+    module.run.compile((whole, whole, numba.int64, whole, whole, small, *(numba.int64,) * 3, whole))
     expire = module.expire
     if isinstance(expire, Dispatcher):  # else it does nothing, or little
         expire.compile((numba.int64, whole))

@@ -257,8 +257,8 @@ class MixedRunning(Running):
         self._fill_chunk(number, stream, arrivals)
         self._rows_given[f"i{number}"] = _Given.of(arrivals)
         self._events += count
-        at, which = numpy.array([now]), numpy.array([number], numpy.int16)
-        self.compiled.run(ONE_CHUNK, numpy.array([count]), 0, at, which, NESTED, now, self._callback, *self._parameters)
+        ends, at, which = numpy.array([count]), numpy.array([now]), numpy.array([number], numpy.int16)
+        self.compiled.run(ONE_CHUNK, ends, 0, at, at, which, NESTED, now, self._callback, *self._parameters)
         self._events -= count
         error = self._broken or self.taken_failure()
         if error is not None:

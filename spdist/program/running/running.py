@@ -87,6 +87,8 @@ class GivenChunks(NamedTuple):
         Of each chunk, where it begins and ends among the events of its source, int64.
     at : numpy.ndarray
         When it is due, ms, int64.
+    until : numpy.ndarray
+        Until when timers fire before it, ms, int64.
     which : numpy.ndarray
         The number of its source, int16.
     alone : bool
@@ -96,8 +98,9 @@ class GivenChunks(NamedTuple):
     begins: Any
     ends: Any
     at: Any
+    until: Any
     which: Any
-    alone: bool = True
+    alone: bool
 
 
 class Ranks:
@@ -140,14 +143,16 @@ class Ranks:
                     len(self._numbers), self._sources.index(stream), numpy.int16
                 )
             at = numpy.ascontiguousarray(part.times, numpy.int64)
-            return GivenChunks(*self._within(part), at, which[:total], alone)
-        begins, ends, at = (numpy.empty(total, numpy.int64) for _ in range(3))
+            until = at if part.until is None else part.until
+            return GivenChunks(*self._within(part), at, until, which[:total], alone)
+        begins, ends, at, until = (numpy.empty(total, numpy.int64) for _ in range(4))
         which = numpy.empty(total, numpy.int16)
         for stream, part in parts.items():
             begins[part.ranks], ends[part.ranks] = self._within(part)
             at[part.ranks] = part.times
+            until[part.ranks] = part.times if part.until is None else part.until
             which[part.ranks] = self._sources.index(stream)
-        return GivenChunks(begins, ends, at, which, alone)
+        return GivenChunks(begins, ends, at, until, which, alone)
 
     def _within(self, part: StreamPart) -> tuple[Any, Any]:
         """Return where the chunks of a part begin and end."""
@@ -374,8 +379,8 @@ class Running(Rooms):
         if lent:
             parameters = self.compiled.lending(parameters, {self._places[name]: lent[name] for name in lent})
         try:
-            begins, ends, at, which, alone = chunks
-            self.compiled.run(begins, ends, int(alone), at, which, int(fires), now, self._callback, *parameters)
+            begins, ends, at, until, which, alone = chunks
+            self.compiled.run(begins, ends, int(alone), at, until, which, int(fires), now, self._callback, *parameters)
         finally:
             self.within = False
             if LINES in self.arrays:
@@ -457,9 +462,8 @@ class Running(Rooms):
 
 def _one_chunk(count: int, at: int, which: int) -> GivenChunks:
     """Return a chunk of so many events that is due at a time, given the number of its source."""
-    return GivenChunks(
-        ONE_CHUNK, numpy.array([count]), numpy.array([at]), numpy.array([which], numpy.int16), count == 1
-    )
+    ends, due, source = numpy.array([count]), numpy.array([at]), numpy.array([which], numpy.int16)
+    return GivenChunks(ONE_CHUNK, ends, due, due, source, count == 1)
 
 
 def _is_far(times: Any) -> bool:
