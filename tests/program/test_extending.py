@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -70,6 +71,14 @@ def program_of(app: str) -> Any:
     assert own.program is not None
     assert not own.program.sites, [site.element.why.reason for site in own.program.sites]
     return own.program
+
+
+def test_the_page_uses_public_names_only() -> None:
+    nodes = [node for text in FILES for node in ast.walk(ast.parse(text))]
+    used = [node.attr for node in nodes if isinstance(node, ast.Attribute)]
+    used += [node.name for node in nodes if isinstance(node, ast.FunctionDef)]
+    assert {"whole", "takes"} < set(used)
+    assert not [name for name in used if name.startswith("_") and not name.endswith("__")]
 
 
 @pytest.mark.parametrize(("app", "least"), [(NTH, 300), (FREE, 300), (RISING, 100)])

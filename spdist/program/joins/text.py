@@ -45,7 +45,7 @@ class JoinWriter(QueryWriter):
         assert isinstance(query.read, Joined)
         self._join = query.read
         query.sides = query.sides or sides_of(query)
-        self._groups.begin = whole.name()
+        self.groups.begin = whole.name()
         #: The windows that events leave one by one; and what is found on the sides that have a window.
         self._kept: list[SideWriter | None] = []
         self._rows: list[SideRows | TableSide | None] = []
@@ -75,7 +75,7 @@ class JoinWriter(QueryWriter):
         """Return the block, with those of its readers."""
         self._counts()
         results = self._results()
-        sides = [one for one in self._join.sides if one.comes and one.stream == self._block.stream]
+        sides = [one for one in self._join.sides if one.comes and one.stream == self.block.stream]
         if not self._join.is_of_one:
             (side,) = sides
             filtered = self._filtered(side)
@@ -87,7 +87,7 @@ class JoinWriter(QueryWriter):
                 return self._collects(side, results, loop)
             return results.hands_over(loop(self._comes(side, results)))
         # An event passes the left side, then the right one; readers get what both have given when all events have.
-        results.number = number = self._whole.name()
+        results.number = number = self.whole.name()
         passes: list[str] = []
         for side in sides:
             passes += [f"{number} += 1", "for _ in range(1):"]
@@ -99,9 +99,9 @@ class JoinWriter(QueryWriter):
 
     def _counts(self) -> None:
         """Take note of how much room the block can use."""
-        whole, most, name = self._whole, self._block.most, self._query.name
-        for side in self._query.sides:
-            if side.read.streams == (self._block.stream,):
+        whole, most, name = self.whole, self.block.most, self.query.name
+        for side in self.query.sides:
+            if side.read.streams == (self.block.stream,):
                 whole.count(f"nodes {side.name}", most)
                 whole.count(f"groups {side.name}", most)
                 count_keys(whole, side, most)
@@ -112,7 +112,7 @@ class JoinWriter(QueryWriter):
 
     def timers(self) -> list[list[str]]:
         """Return, for each side, what is done when the timer of its window is due for a key."""
-        sides = zip(self._join.sides, self._query.sides, strict=True)
+        sides = zip(self._join.sides, self.query.sides, strict=True)
         return [self._wakes_of(side) if text.read.timed else [] for side, text in sides]
 
     def _wakes_of(self, side: Side) -> list[str]:
@@ -127,7 +127,7 @@ class JoinWriter(QueryWriter):
         return []
 
     def _results(self, silent: bool = False) -> PairWriter:
-        return PairWriter(self._whole, self._query, self._block, self._key, self._groups, self._writer, silent)
+        return PairWriter(self.whole, self.query, self.block, self.key, self.groups, self._writer, silent)
 
     # Events.
 
@@ -138,7 +138,7 @@ class JoinWriter(QueryWriter):
         """Return what passes over an event that does not meet the conditions in front of a side's window."""
         first: list[str] = []
         for condition in side.filters:
-            writer = self._own_writer(self._query.sides[side.position].resolved)
+            writer = self._own_writer(self.query.sides[side.position].resolved)
             test = writer.condition(condition)
             first += [*writer.lines, f"if not ({test}):", "    continue"]
         return first
@@ -152,9 +152,9 @@ class JoinWriter(QueryWriter):
         """Return a writer of expressions over an event of a side, given which attribute a name means."""
 
         def variable(named: ast.Variable) -> Value:
-            return self._attribute(place_of(named))
+            return self.attribute(place_of(named))
 
-        return TypedWriter(variable, self._timestamp, self._whole.name, self._whole.text_number)
+        return TypedWriter(variable, self.timestamp, self.whole.name, self.whole.text_number)
 
     def _collects(
         self, side: Side, results: PairWriter, loop: Callable[..., list[str]], apart: bool = True
@@ -172,9 +172,9 @@ class JoinWriter(QueryWriter):
         """
         batch = self._releasing(side, results, apart)
         if batch.cuts and apart:
-            place, end = self._whole.name(), self._block.end
+            place, end = self.whole.name(), self.block.end
             pieces = batch.pieces(self._entering, partial(loop, place=place), place, end)
-            return [f"{place} = {self._block.begin}", *pieces]
+            return [f"{place} = {self.block.begin}", *pieces]
         if batch.takes_chunks:
             return batch.block(self._entering, loop)
         lines = loop(batch.takes(self._entering))
@@ -190,10 +190,10 @@ class JoinWriter(QueryWriter):
         def resets(timestamp: str) -> list[str]:
             return [*self._looks(side), *results.resets(timestamp)] if side.triggers else []
 
-        text = self._query.sides[side.position]
+        text = self.query.sides[side.position]
         assert isinstance(text, SideText) and side.window is not None
         released = ReleasedPairs(results, pairs, resets, apart)
-        batch = batch_side(side.window.writer)(self._whole, text, self._key or "0", released)
+        batch = batch_side(side.window.writer)(self.whole, text, self.key or "0", released)
         batch.asked = partial(self._key_writer_of, side)
         return batch
 
@@ -208,25 +208,25 @@ class JoinWriter(QueryWriter):
         if side.named is not None:
             return [*self._looks(side), *self._passes(side, results)] or ["pass"]
         if kept is not None:
-            lines += kept.enters(self._attribute, self._timestamp, self._leaves(side, kept, results))
+            lines += kept.enters(self.attribute, self.timestamp, self._leaves(side, kept, results))
             lines += kept.changes()
         lines += self._looks(side)  # not where the event is dropped
         current, expired = results.selects
         if current:
             source = self._entering.source
-            lines += self._pairs(side, self._attribute, self._timestamp, results, leaves=False, source=source)
+            lines += self._pairs(side, self.attribute, self.timestamp, results, leaves=False, source=source)
         if kept is not None:
             return [*lines, *kept.pushes_out(self._leaves(side, kept, results))] or ["pass"]
         if expired and self._join.puts_out_expired:
-            lines += self._pairs(side, self._attribute, "now", results, leaves=True)
+            lines += self._pairs(side, self.attribute, "now", results, leaves=True)
         return [*lines, *(results.resets("now") if side.triggers else [])] or ["pass"]
 
     def _passes(self, side: Side, results: PairWriter) -> list[str]:
         """Return what is done with an event that a named window has released."""
         (current, expired), source = results.selects, self._entering.source
-        pairs = partial(self._pairs, side, self._attribute, self._timestamp, results, source=source)
+        pairs = partial(self._pairs, side, self.attribute, self.timestamp, results, source=source)
         leaves, enters = pairs(leaves=True) if expired else [], pairs(leaves=False) if current else []
-        return by_kind(self._block, self._event, leaves, enters)
+        return by_kind(self.block, self._event, leaves, enters)
 
     def _leaves(self, side: Side, kept: SideWriter, results: PairWriter) -> list[str]:
         """Return what is done with an event that leaves the window of a side, as node ``d``."""
@@ -265,12 +265,12 @@ class JoinWriter(QueryWriter):
         """
         if not side.triggers:
             return []
-        other, row, found = self._join.sides[1 - side.position], self._whole.name(), self._whole.name()
+        other, row, found = self._join.sides[1 - side.position], self.whole.name(), self.whole.name()
         rows, pairs = self._rows[other.position], list[str]()
 
         def made(partner: Callable[[int], Value]) -> Event:
             both = (own, partner) if side.position == 0 else (partner, own)
-            return Event(self._read_pair(both), timestamp, self._groups.number, source)
+            return Event(self._read_pair(both), timestamp, self.groups.number, source)
 
         if rows is not None:
             event, search = made(lambda place: rows.value(place, row)), other.search

@@ -30,8 +30,8 @@ class ElementWriter(QueryWriter):
         super().__init__(whole, query, block, key)
         assert isinstance(query.read, Matched)
         self._pattern = query.read
-        self._prefix = query.name
-        self._at = self._key or "0"
+        self.prefix = query.name
+        self._at = self.key or "0"
         self._last = len(query.read.steps) - 1
         #: Source of whether the first element waits for an event: 0, 1, or 2 where it does from the next event on.
         self._open = ""
@@ -50,11 +50,11 @@ class ElementWriter(QueryWriter):
 
     def _done(self) -> tuple[str, str]:
         """Return the arrays of the matches that a chunk has completed, and of the events that have."""
-        declare, room = self._whole.arrays.declare, self._lists.nodes
-        return declare(f"{self._prefix}_done", NUMBER, room), declare(f"{self._prefix}_done_at", NUMBER, room)
+        declare, room = self.whole.arrays.declare, self._lists.nodes
+        return declare(f"{self.prefix}_done", NUMBER, room), declare(f"{self.prefix}_done_at", NUMBER, room)
 
     def _latest(self) -> str:
-        name = self._whole.arrays.declare(f"{self._prefix}_latest", NUMBER, self._query.instances, NEVER)
+        name = self.whole.arrays.declare(f"{self.prefix}_latest", NUMBER, self.query.instances, NEVER)
         return f"{name}[{self._at}]"
 
     @property
@@ -65,7 +65,7 @@ class ElementWriter(QueryWriter):
     def _goes_on(self, n: int) -> list[str]:
         """Return what notes the event of an element, and lets the partial match arrive at the next element."""
         stores = self._stores(self._pattern.bases[n], n)
-        return [*stores, *self._lists.comes(n), f"{self._prefix}_ts[d] = {self._timestamp}", *self._moves(n)]
+        return [*stores, *self._lists.comes(n), f"{self.prefix}_ts[d] = {self.timestamp}", *self._moves(n)]
 
     def _moves(self, n: int) -> list[str]:
         """Return what lets a partial match leave an element for the next one."""
@@ -77,15 +77,15 @@ class ElementWriter(QueryWriter):
         stores = []
         for attribute in range(self._pattern.width(n)):
             if self._lists.wanted(base + attribute):
-                value, (values, nulls) = super()._attribute(attribute), self._lists.kept_arrays(base + attribute)
+                value, (values, nulls) = super().attribute(attribute), self._lists.kept_arrays(base + attribute)
                 stores += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null}"]
         return stores
 
     def _collects(self, n: int, number: str, results: MatchWriter | None) -> list[str]:
         """Return what adds the event to those of a counted element, and lets the match go on that has enough."""
-        step, lists, prefix = self._pattern.steps[n], self._lists, self._prefix
+        step, lists, prefix = self._pattern.steps[n], self._lists, self.prefix
         count = lists.counted(n)
-        first = [*lists.comes(n), *([f"{prefix}_first[d] = {self._timestamp}"] if n == 0 else [])]
+        first = [*lists.comes(n), *([f"{prefix}_first[d] = {self.timestamp}"] if n == 0 else [])]
         enough = self._arrives(n + 1) if n < self._last else self._completed(results)
         enough += self._renews(n)
         leaves = f"{count} >= {step.least if n == self._last else max(step.least, step.most or 0)}"
@@ -94,7 +94,7 @@ class ElementWriter(QueryWriter):
             *when([f"{count} == 0"], first),
             *self._shifted(n, count),
             f"{count} += 1",
-            f"{prefix}_ts[d] = {self._timestamp}",
+            f"{prefix}_ts[d] = {self.timestamp}",
             *when([f"{count} == {step.least}"], enough),
             *([] if step.most is None and n < self._last else when([leaves], gone)),
         ]
@@ -103,13 +103,13 @@ class ElementWriter(QueryWriter):
         """Return what lets another match begin where one goes on that several elements have."""
         if not self._pattern.begins_anew(n):
             return []
-        node, lists = self._whole.name(), self._lists
-        return [f"{node} = d", *lists.begins(f"{self._prefix}_ts[{node}]"), *lists.arrives(0), f"d = {node}"]
+        node, lists = self.whole.name(), self._lists
+        return [f"{node} = d", *lists.begins(f"{self.prefix}_ts[{node}]"), *lists.arrives(0), f"d = {node}"]
 
     def _pairs(self, n: int, partner: int, results: MatchWriter | None) -> list[str]:
         """Return what notes the event of one side of ``and`` or ``or``, and lets the match go on."""
-        pattern, prefix, following = self._pattern, self._prefix, self._pattern.following(n)
-        first = [f"{self._lists.first(n)} = {self._timestamp}"] if n in pattern.starts else []
+        pattern, prefix, following = self._pattern, self.prefix, self._pattern.following(n)
+        first = [f"{self._lists.first(n)} = {self.timestamp}"] if n in pattern.starts else []
         if pattern.steps[n].absent:
             # In front it waits on: another such event is the one that counts then.
             return [*self._lists.comes(n), *first, *(self._lists.goes() if not first else [])]
@@ -123,7 +123,7 @@ class ElementWriter(QueryWriter):
             *first,
             *when(
                 [there] if pattern.steps[n].both else [],
-                [f"{prefix}_ts[d] = {self._timestamp}", *on, *self._renews(n)],
+                [f"{prefix}_ts[d] = {self.timestamp}", *on, *self._renews(n)],
             ),
             *self._lists.goes(),
         ]
@@ -162,8 +162,8 @@ class ElementWriter(QueryWriter):
         if self._late:
             nodes, events = self._done()
             noted = [f"{nodes}[{self._late}] = d", f"{events}[{self._late}] = {self._event}"]
-            return [*noted, f"{self._late} += 1", f"{self._prefix}_refs[d] += 1"]
-        return self._put_out(results, due or self._timestamp, self._event, timed=bool(due))
+            return [*noted, f"{self._late} += 1", f"{self.prefix}_refs[d] += 1"]
+        return self._put_out(results, due or self.timestamp, self._event, timed=bool(due))
 
     def _put_out(self, results: MatchWriter, time: str, cause: str, timed: bool) -> list[str]:
         """Return what puts the result for the match of node ``d`` into the buffers.
@@ -177,7 +177,7 @@ class ElementWriter(QueryWriter):
         timed : bool
             Whether no event has completed it.
         """
-        groups, source = self._groups, self._block.source
+        groups, source = self.groups, self.block.source
         place = "0" if timed else f"{source}[{self._event}]" if source else self._event
         event = Event(self._event_at, time, groups.number, place)
         enters = [
@@ -187,18 +187,18 @@ class ElementWriter(QueryWriter):
         if self._pattern.shares and self._pattern.within and (self._pattern.states or not self._pattern.strict):
             # What was too old at one element, and is complete all the same, is an event that leaves.
             removes = groups.removes(self._event_at, time, groups.number) or ["pass"]
-            test = f"if {self._prefix}_expired[d] != 0:"
+            test = f"if {self.prefix}_expired[d] != 0:"
             enters = [test, *indent(removes), "else:", *indent(enters or ["pass"])]
         return [*groups.finds(self._event_at), *enters]
 
-    def _attribute(self, place: int) -> Value:
+    def attribute(self, place: int) -> Value:
         """Return an attribute of the arriving event, given its place in the pattern."""
-        return super()._attribute(place - self._pattern.bases[self._pattern.step_of(place)])
+        return super().attribute(place - self._pattern.bases[self._pattern.step_of(place)])
 
     def _event_at(self, place: int) -> Value:
         """Return an attribute of any event of a complete match."""
         own = self._pattern.step_of(place) == self._last and not self._pattern.may_lack(self._last)
-        return self._attribute(place) if own else self._lists.kept(place)
+        return self.attribute(place) if own else self._lists.kept(place)
 
     def _where(
         self, conditions: Sequence[ast.Expression], n: int, inside: list[str], tests: Sequence[str] = ()
@@ -218,7 +218,7 @@ class ElementWriter(QueryWriter):
             reference = step.scope.resolve(named)
             if reference.source != n:
                 return self._lists.kept(pattern.place(reference))
-            own, index = super(ElementWriter, self)._attribute(reference.attribute), reference.index
+            own, index = super(ElementWriter, self).attribute(reference.attribute), reference.index
             if index is None or (not step.counted and not index.position and not index.from_last):
                 return own
             if not step.counted:
@@ -236,7 +236,7 @@ class ElementWriter(QueryWriter):
             found = step.scope.find(node.stream)
             return self._lists.missing(found, node.index, own=found == n)
 
-        read = super()._attribute
+        read = super().attribute
 
         def place_of(variable: ast.Variable) -> int | None:
             found = step.scope.resolve(variable)
@@ -245,8 +245,8 @@ class ElementWriter(QueryWriter):
         def text_function(call: ast.FunctionCall) -> Value | None:
             return self._text_function(read, call, place_of, step.scope)
 
-        named = self._whole.name, self._whole.text_number
-        return TypedWriter(variable, self._timestamp, *named, missing=missing, text_function=text_function)
+        named = self.whole.name, self.whole.text_number
+        return TypedWriter(variable, self.timestamp, *named, missing=missing, text_function=text_function)
 
     def _missing(self, node: ast.IsNullEvent) -> str:
         found = self._pattern.checked.scope.find(node.stream)

@@ -37,7 +37,7 @@ class SequenceWriter(PatternWriter):
             if n not in reading:
                 lines += [f"if {name} >= 0:", *indent(gone)]
             elif self._pattern.within:
-                lines += [f"d = {name}", f"if d >= 0 and {self._lists.too_old(self._timestamp)}:", *indent(gone)]
+                lines += [f"d = {name}", f"if d >= 0 and {self._lists.too_old(self.timestamp)}:", *indent(gone)]
         if not self._pattern.repeated:
             # Only the first event of all can begin.
             lines += [f"fresh = {self._open}", f"{self._open} = 0"]
@@ -61,7 +61,7 @@ class SequenceWriter(PatternWriter):
         if step.counted:
             # What follows has come: one of the next two elements.
             over = sum(1 << slot for slot in (n + 1, n + 2))
-            fits = when([f"{self._prefix}_bits[d] & {over} == 0"], fits)
+            fits = when([f"{self.prefix}_bits[d] & {over} == 0"], fits)
         gone = when([] if shares or n == self._last else [f"{self._name(n)} >= 0"], self._lists.goes())
         return [f"d = {self._name(n)}", "if d >= 0:", *indent([*fits, *gone])]
 
@@ -73,7 +73,7 @@ class SequenceWriter(PatternWriter):
             *when([f"{count} == 0"], self._lists.comes(n)),
             *self._shifted(n, count),
             f"{count} += 1",
-            f"{self._prefix}_ts[d] = {self._timestamp}",
+            f"{self.prefix}_ts[d] = {self.timestamp}",
             *when([f"{count} >= {step.least}"], self._arrives(n + 1)),
             *when(most, self._arrives(n)),
         ]
@@ -82,15 +82,15 @@ class SequenceWriter(PatternWriter):
         step, waits = self._pattern.steps[n], self._waits(n)
         if not self._pattern.shares:
             return [f"{waits} = d"]
-        lines = [f"if {waits} < 0:", f"    {waits} = d", f"    {self._prefix}_refs[d] += 1"]
+        lines = [f"if {waits} < 0:", f"    {waits} = d", f"    {self.prefix}_refs[d] += 1"]
         if step.least:
             return lines
         return [*lines, *when([f"{self._lists.counted(n)} == 0"], self._arrives(n + 1))]
 
     def _moves(self, n: int) -> list[str]:
         """Return what lets a partial match go on; one that begins is gone where another one has arrived already."""
-        gone = f"give_back({self._prefix}_free, {self._prefix}_next, d)"
-        unwanted = when([f"{self._prefix}_refs[d] == 0"], [gone]) if self._pattern.shares and not n else []
+        gone = f"give_back({self.prefix}_free, {self.prefix}_next, d)"
+        unwanted = when([f"{self.prefix}_refs[d] == 0"], [gone]) if self._pattern.shares and not n else []
         return [*self._arrives(n + 1), *unwanted]
 
     def _name(self, n: int) -> str:
@@ -98,5 +98,5 @@ class SequenceWriter(PatternWriter):
         return f"match{n}"
 
     def _waits(self, n: int) -> str:
-        waits = self._whole.arrays.declare(f"{self._prefix}_new{n}", NUMBER, self._query.instances, "-1")
+        waits = self.whole.arrays.declare(f"{self.prefix}_new{n}", NUMBER, self.query.instances, "-1")
         return f"{waits}[{self._at}]"

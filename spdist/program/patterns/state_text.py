@@ -38,21 +38,21 @@ class StateWriter(StateWakes):
             state.slot: self._pattern.steps[n].stream
             for state, n in zip(self._states, self._pattern.order, strict=True)
         }
-        reading = [state for state in self._states if streams[state.slot] == self._block.stream]
+        reading = [state for state in self._states if streams[state.slot] == self.block.stream]
         alone = len(reading) == 1
         results = None
         # What an earlier state leads to counts only where the last one that reads this stream completes the pattern.
         if (alone or reading[-1].is_last) and any(map(_completes, reading)):
             results = self._output = self._matches(by_event=not alone)
         # Where one state alone reads the stream, results come behind the last event of a chunk.
-        self._late = self._whole.arrays.declare(f"{self._prefix}_done", NUMBER, "1", "-1") if alone and results else ""
+        self._late = self.whole.arrays.declare(f"{self.prefix}_done", NUMBER, "1", "-1") if alone and results else ""
         body = [*self._asks(4 * len(self._states)), *self._prepared(reading)]
         for place, state in enumerate(reversed(reading)):
             self._cause = f"{self._event} * {len(reading)} + {place}"
             body += self._offered(state)
-        if self._block.guard:
-            body = [f"if not ({self._block.guard.format(self._event)}):", "    continue", *body]
-        loop = [f"for {self._event} in range({self._block.begin}, {self._block.end}):", *indent(body)]
+        if self.block.guard:
+            body = [f"if not ({self.block.guard.format(self._event)}):", "    continue", *body]
+        loop = [f"for {self._event} in range({self.block.begin}, {self.block.end}):", *indent(body)]
         if results is None:
             return loop
         return results.hands_over([*loop, *(self._done_late() if alone else [])])
@@ -67,7 +67,7 @@ class StateWriter(StateWakes):
 
     def begins(self) -> list[str]:
         """Return what begins with the first event of a key: an attempt in the first state, and its wait."""
-        ready = f"{self._whole.arrays.declare(f'{self._prefix}_ready', FLAG, self._query.instances)}[{self._at}]"
+        ready = f"{self.whole.arrays.declare(f'{self.prefix}_ready', FLAG, self.query.instances)}[{self._at}]"
         lines = [line for state in self._states for line in self._cells.starts(state)]
         lines += [line for state in self._waiting for line in self._cells.begins_waiting(state)]
         lines = [f"{ready} = 1", "d = -1", *self._asks(4 * len(self._states)), *lines]
@@ -75,11 +75,11 @@ class StateWriter(StateWakes):
 
     def _counts(self) -> None:
         """Take note of how much room there must be for what is asked for."""
-        name = self._query.name
+        name = self.query.name
         one = Most({asked(name): 1})
         for room in (*(f"{kind} {name}" for kind in ("nodes", "dues", "groups", "pairs")), "timers"):
-            self._whole.count(room, one)
-        self._whole.count(f"nodes {name}_c", one + one)
+            self.whole.count(room, one)
+        self.whole.count(f"nodes {name}_c", one + one)
 
     # Matches.
 
@@ -95,8 +95,8 @@ class StateWriter(StateWakes):
 
     def _noted(self) -> list[str]:
         """Return what notes the match as one that is put out behind the last event of the chunk."""
-        last = self._whole.arrays.declare(f"{self._prefix}_done_last", NUMBER, "1", "-1")
-        events = self._whole.arrays.declare(f"{self._prefix}_done_at", NUMBER, f"nodes {self._query.name}_c")
+        last = self.whole.arrays.declare(f"{self.prefix}_done_last", NUMBER, "1", "-1")
+        events = self.whole.arrays.declare(f"{self.prefix}_done_at", NUMBER, f"nodes {self.query.name}_c")
         return [
             f"cell_joins({self._late}, {last}, 0, {self._cells.cells}, d)",
             f"{events}[{last}[0]] = {self._event}",
@@ -104,7 +104,7 @@ class StateWriter(StateWakes):
 
     def _done_late(self) -> list[str]:
         """Return what puts out the matches that the events of a chunk have completed."""
-        cell, first, events = self._whole.name(), f"{self._late}[0]", f"{self._prefix}_done_at"
+        cell, first, events = self.whole.name(), f"{self._late}[0]", f"{self.prefix}_done_at"
         body = [
             f"d, {self._event} = {self._cells.of}[{cell}], {events}[{cell}]",
             *self._matched("0", timed=False),
@@ -117,7 +117,7 @@ class StateWriter(StateWakes):
     def _prepared(self, reading: list[State]) -> list[str]:
         """Return what drops what is too old, and lets new attempts join, before an event is offered."""
         expiring = [state for state in self._states if state.expires]
-        lines = [line for state in expiring for line in self._cells.expires(state, self._timestamp)]
+        lines = [line for state in expiring for line in self._cells.expires(state, self.timestamp)]
         if self._pattern.strict:
             lines += [line for state in reversed(self._units) for line in self._cells.resets(state)]
         updated = self._units if self._pattern.strict else reading
@@ -138,9 +138,9 @@ class StateWriter(StateWakes):
 
     def _offered_each(self, state: State, body: list[str]) -> list[str]:
         """Return what is done with all who wait at a state, who stay where ``stays`` is true then."""
-        cell, behind, head, at = self._whole.name(), self._whole.name(), self._cells.order(state.slot)[0], self._at
+        cell, behind, head, at = self.whole.name(), self.whole.name(), self._cells.order(state.slot)[0], self._at
         step = self._pattern.steps[self._cells.elements[state.slot]]
-        wanted, idle = self._whole.name(), list[str]()
+        wanted, idle = self.whole.name(), list[str]()
         if type(state) is State and not state.strict and step.alone:
             # Where the event cannot fit anybody, all stay.
             said = f"{self._cells.said(state.watched)} != 0" if state.watched.is_last else "False"
@@ -170,16 +170,16 @@ class StateWriter(StateWakes):
         """Return what puts the event into the slot of a state."""
         n = self._cells.elements[state.slot]
         stores = [] if isinstance(state, AbsenceState | AbsentLogicalState) else self._stores(self._pattern.bases[n], n)
-        return [*stores, *self._cells.filled(state, self._timestamp)]
+        return [*stores, *self._cells.filled(state, self.timestamp)]
 
     def _single(self, state: State) -> list[str]:
         """Return what is done with the match that waits for one event, or for it not to come."""
         cells, ends = self._cells, state.strict and not isinstance(state, AbsenceState)
-        moved = cells.moves(state, self._timestamp)
+        moved = cells.moves(state, self.timestamp)
         if isinstance(state, AbsenceState):
             again = cells.repeats(state) if state.is_start and state.every is state else []
-            waits = cells.waits(state, self._timestamp)
-            moved = [f"{self._prefix}_ts[d] = {self._timestamp}", f"{cells.said(state)} = 1", *again, *waits]
+            waits = cells.waits(state, self.timestamp)
+            moved = [f"{self.prefix}_ts[d] = {self.timestamp}", f"{cells.said(state)} = 1", *again, *waits]
         unfit = [*cells.cleared(state), *([] if ends else ["stays = True"])]
         unfit += cells.tells(state) if state.strict else []
         return [
@@ -192,15 +192,15 @@ class StateWriter(StateWakes):
 
     def _counted(self, state: CountingState) -> list[str]:
         """Return what is done with the match that collects events."""
-        cells, n, prefix = self._cells, self._cells.elements[state.slot], self._prefix
+        cells, n, prefix = self._cells, self._cells.elements[state.slot], self.prefix
         count = cells.counted(n)
         following = [one.slot for one in self._states[state.following]]
         over = f"{prefix}_bits[d] & {sum(1 << slot for slot in following)} == 0" if following else "True"
         lines = [
             *self._shifted(n, count),
-            *when([f"{count} == 0"], cells.filled(state, self._timestamp)),
+            *when([f"{count} == 0"], cells.filled(state, self.timestamp)),
             f"{count} += 1",
-            f"{prefix}_ts[d] = {self._timestamp}",
+            f"{prefix}_ts[d] = {self.timestamp}",
         ]
         if state.strict:
             if state.next is not None:
@@ -224,7 +224,7 @@ class StateWriter(StateWakes):
         """Return what is done with the match that waits for one side of ``and`` or ``or``."""
         cells, partner = self._cells, state.partner
         told = [f"{cells.said(partner)} = 1"] if partner.is_last and state.watched is partner else []
-        moved = [*cells.moves(state, self._timestamp), *told]
+        moved = [*cells.moves(state, self.timestamp), *told]
         came = moved if not state.needs_both else [*self._passes(partner), *when(["passes"], moved)]
         body = [
             *self._fitting(state, "fits"),
@@ -252,14 +252,14 @@ class StateWriter(StateWakes):
 
     def _unwanted(self, state: AbsentLogicalState) -> list[str]:
         """Return what is done with the match that waits for an event not to come, next to another side."""
-        cells, prefix, partner = self._cells, self._prefix, state.partner
+        cells, prefix, partner = self._cells, self.prefix, state.partner
         since, bit = cells.since(state), 1 << state.slot
-        came = [f"{cells.said(state)} = 1", f"{cells.deadline(cells.elements[state.slot])} = {self._timestamp}"]
+        came = [f"{cells.said(state)} = 1", f"{cells.deadline(cells.elements[state.slot])} = {self.timestamp}"]
         if not (state.waiting is not None or (state.strict and state.needs_both and state.every is not None)):
-            came += [f"{prefix}_bits[d] |= {bit}", f"{since} = {self._timestamp}"]
+            came += [f"{prefix}_bits[d] |= {bit}", f"{since} = {self.timestamp}"]
         leaving = [f"{cells.said(state.watched)} = 0", "leaves = True"]
         if state.strict:
-            other = self._whole.name()
+            other = self.whole.name()
             found = f"cell_of({cells.waiting(partner)}, {cells.of}, {cells.after}, d)"
             leaving += [f"{other} = {found}", f"if {other} >= 0:", f"    {cells.gone(other)}"]
         body = [

@@ -32,20 +32,20 @@ class PatternWriter(ElementWriter):
 
     def lines(self) -> list[str]:
         """Return the block, with those of its readers."""
-        reading = [n for n in self._pattern.order if self._pattern.steps[n].stream == self._block.stream]
+        reading = [n for n in self._pattern.order if self._pattern.steps[n].stream == self.block.stream]
         results = None
         last = [n for n in reading if self._pattern.is_last(n) and not self._pattern.steps[n].absent]
         if last and not self._pattern.waits:
-            given = self._whole, self._query, self._block, self._key, self._groups, self._writer
+            given = self.whole, self.query, self.block, self.key, self.groups, self._writer
             # Siddhi hands out matches one by one where one element alone reads the stream.
             results = MatchWriter(*given, by_event=len(reading) > 1)
         # Where one element alone reads the stream, they do so behind the last event: some may be too old by then.
         shared = self._pattern.shares and self._pattern.within and not self._pattern.strict
-        self._late = self._whole.name() if results is not None and shared and len(reading) == 1 else ""
+        self._late = self.whole.name() if results is not None and shared and len(reading) == 1 else ""
         body = [*self._before_event(reading), *self._offered(reading, results)]
-        if self._block.guard:
-            body = [f"if not ({self._block.guard.format(self._event)}):", "    continue", *body]
-        loop = [f"for {self._event} in range({self._block.begin}, {self._block.end}):", *indent(body or ["pass"])]
+        if self.block.guard:
+            body = [f"if not ({self.block.guard.format(self._event)}):", "    continue", *body]
+        loop = [f"for {self._event} in range({self.block.begin}, {self.block.end}):", *indent(body or ["pass"])]
         if self._late:
             loop = [f"{self._late} = 0", *loop, *self._completed_late(results)]
         return loop if results is None else results.hands_over(loop)
@@ -56,8 +56,8 @@ class PatternWriter(ElementWriter):
             return []
         latest = self._latest()
         lines = when([f"{latest} > {NEVER}"], self._lists.drops_all(latest))
-        if self._key:
-            lines = [f"for {self._key} in range(len({self._prefix}_latest)):", *indent(lines)]
+        if self.key:
+            lines = [f"for {self.key} in range(len({self.prefix}_latest)):", *indent(lines)]
         return lines
 
     def timers(self) -> list[list[str]]:
@@ -69,12 +69,12 @@ class PatternWriter(ElementWriter):
 
         Where they are in the order of their times, all behind one whose wait is not over need not be looked at.
         """
-        pattern, lists, prefix = self._pattern, self._lists, self._prefix
-        following, waiting, within = self._whole.name(), pattern.steps[n].waiting, pattern.within
-        over, (head, tail), shares = self._whole.name(), lists.order(n), pattern.shares
+        pattern, lists, prefix = self._pattern, self._lists, self.prefix
+        following, waiting, within = self.whole.name(), pattern.steps[n].waiting, pattern.within
+        over, (head, tail), shares = self.whole.name(), lists.order(n), pattern.shares
         results = None
         if n == self._last:
-            given = self._whole, self._query, self._block, self._key, self._groups, self._writer
+            given = self.whole, self.query, self.block, self.key, self.groups, self._writer
             results = MatchWriter(*given, by_event=False)
         goes = self._ends(results, "due") if n == self._last else self._moves(n)
         moves = [f"{over} = 1", f"{prefix}_ts[d] = due", *lists.leaves(n), *goes]
@@ -107,7 +107,7 @@ class PatternWriter(ElementWriter):
     def _before_event(self, reading: Sequence[int]) -> list[str]:
         """Return what is done before an event is offered: what is too old goes, and what has arrived waits."""
         lines: list[str] = []
-        pattern, now = self._pattern, self._timestamp
+        pattern, now = self._pattern, self.timestamp
         if pattern.within and pattern.shares:
             # Whoever waits at several elements is too old everywhere when it is at one of them.
             lines += self._lists.drops_all(now)
@@ -141,8 +141,8 @@ class PatternWriter(ElementWriter):
         inside = [] if self._pattern.repeated == 1 else [f"{self._open} = 0"]
         if self._last:
             inside += [
-                *self._lists.begins(self._timestamp),
-                f"{self._prefix}_first[d] = {self._timestamp}",
+                *self._lists.begins(self.timestamp),
+                f"{self.prefix}_first[d] = {self.timestamp}",
                 *self._goes_on(0),
             ]
         else:
@@ -155,7 +155,7 @@ class PatternWriter(ElementWriter):
         over = self._lists.lets_go(n) if step.lingers else []
         if step.key is None:
             return [*over, *self._where(step.alone, n, self._scanned(n, number, results))]
-        number, own, (ends, _) = self._whole.name(), self._attribute(step.key.own), self._lists.ends(n)
+        number, own, (ends, _) = self.whole.name(), self.attribute(step.key.own), self._lists.ends(n)
         scanned = [
             *self._scanned(n, number, results),
             f"if {ends[0]}[{number}] < 0:",
@@ -170,15 +170,15 @@ class PatternWriter(ElementWriter):
 
     def _scanned(self, n: int, number: str, results: MatchWriter | None) -> list[str]:
         """Return what offers the event to those in a list, where it can fit any of them."""
-        step, following, fresh = self._pattern.steps[n], self._whole.name(), self._whole.name()
+        step, following, fresh = self._pattern.steps[n], self.whole.name(), self.whole.name()
         ((head, _), (_, after)), bound = self._lists.ends(n), step.bound
         if step.counted:
             goes = self._collects(n, number, results)
         elif step.partner is not None:
             goes = self._pairs(n, step.partner, results)
         elif step.waiting is not None:
-            time = [f"{self._prefix}_ts[d] = {self._timestamp}"] if self._pattern.shares else []
-            goes = [*time, *self._lists.waits_from(n, self._timestamp), *self._lists.goes()]
+            time = [f"{self.prefix}_ts[d] = {self.timestamp}"] if self._pattern.shares else []
+            goes = [*time, *self._lists.waits_from(n, self.timestamp), *self._lists.goes()]
         else:
             goes = [*self._lists.comes(n), *self._ends(results)] if self._pattern.is_last(n) else self._goes_on(n)
         if not (step.counted or (step.absent and n in self._pattern.starts)):
@@ -187,7 +187,7 @@ class PatternWriter(ElementWriter):
         if bound is None:
             return [f"d = {head}[{number}]", "while d >= 0:", *indent([*loop, f"d = {following}"])]
         # The bound is renewed on the way, as that of all who were there.
-        edge, own = f"{self._prefix}_e{n}[{number}]", self._attribute(bound.own)
+        edge, own = f"{self.prefix}_e{n}[{number}]", self.attribute(bound.own)
         scanned = [
             f"d, {fresh} = {head}[{number}], {self._lists.nobody(n)}",
             "while d >= 0:",

@@ -43,12 +43,12 @@ class StateWakes(ElementWriter):
         return self._demand.asks(str(units), count, ["break"])
 
     def _matches(self, by_event: bool) -> MatchWriter:
-        given = self._whole, self._query, self._block, self._key, self._groups, self._writer
+        given = self.whole, self.query, self.block, self.key, self.groups, self._writer
         return MatchWriter(*given, by_event=by_event)
 
     def _matched(self, cause: str, timed: bool) -> list[str]:
         assert self._output is not None
-        return self._put_out(self._output, f"{self._prefix}_ts[d]", cause, timed)
+        return self._put_out(self._output, f"{self.prefix}_ts[d]", cause, timed)
 
     def _woken(self, state: State, n: int) -> list[str]:
         """Return what is done when the wait of an absence is over."""
@@ -65,9 +65,9 @@ class StateWakes(ElementWriter):
 
         They stay where ``stays`` is true, and go on where ``over`` is.
         """
-        cell, behind, head, at = self._whole.name(), self._whole.name(), self._cells.order(state.slot)[0], self._at
-        going = self._whole.arrays.declare(f"{self._prefix}_going", NUMBER, "1", "-1")
-        gone = self._whole.arrays.declare(f"{self._prefix}_gone", NUMBER, "1", "-1")
+        cell, behind, head, at = self.whole.name(), self.whole.name(), self._cells.order(state.slot)[0], self._at
+        going = self.whole.arrays.declare(f"{self.prefix}_going", NUMBER, "1", "-1")
+        gone = self.whole.arrays.declare(f"{self.prefix}_gone", NUMBER, "1", "-1")
         lines = [
             f"{cell} = {head}[{at}]",
             f"{head}[{at}] = -1",
@@ -88,8 +88,8 @@ class StateWakes(ElementWriter):
 
     def _sends(self, state: AbsenceState | AbsentLogicalState, going: str) -> list[str]:
         """Return what lets all go on whose wait is over."""
-        cell, cells = self._whole.name(), self._cells
-        lines = [f"{self._prefix}_ts[d] = due"]
+        cell, cells = self.whole.name(), self._cells
+        lines = [f"{self.prefix}_ts[d] = due"]
         lines += self._matched("0", timed=True) if state.is_last and self._output is not None else []
         lines += cells.adds(state.next) if state.next is not None else []
         if state.every is not None:
@@ -105,13 +105,13 @@ class StateWakes(ElementWriter):
     def _admits(self, state: State, makes: bool, tests: list[str]) -> list[str]:
         """Return what lets those who arrived join; a state that `makes` attempts does where none is there."""
         cells, nobody = self._cells, (self._cells.nobody_comes(state), self._cells.nobody_waits(state))
-        lines = when([*nobody, *tests], cells.made(state, self._whole.name())) if makes else []
+        lines = when([*nobody, *tests], cells.made(state, self.whole.name())) if makes else []
         if state.strict:
             lines += [f"{'el' * bool(lines)}if not ({cells.nobody_comes(state)}):", *indent(cells.resets(state))]
         return [*lines, *cells.updates(state)]
 
     def _woken_alone(self, state: AbsenceState) -> list[str]:
-        cells, prefix, waiting = self._cells, self._prefix, state.waiting
+        cells, prefix, waiting = self._cells, self.prefix, state.waiting
         until, anew = cells.deadline(cells.elements[state.slot]), state.within_every
         once = [f"{until} <= 0"] if state.strict and state.every is None else []
         wait = f"due >= ({until} if {prefix}_ts[d] == -1 else {prefix}_ts[d] + {waiting})"
@@ -121,7 +121,7 @@ class StateWakes(ElementWriter):
             fallen = cells.repeats(state.every) if again and state.every is not None else ["pass"]
             body = [f"if {cells.too_old('due')}:", *indent(fallen), "else:", *indent(body)]
         over, going = self._each(state, body)
-        some = self._whole.name()
+        some = self.whole.name()
         return [
             *self._admits(state, state.is_start, once),
             *over,
@@ -135,8 +135,8 @@ class StateWakes(ElementWriter):
         ]
 
     def _woken_side(self, state: AbsentLogicalState) -> list[str]:
-        cells, prefix, waiting, partner = self._cells, self._prefix, state.waiting, state.partner
-        came, since, some, fell = cells.deadline(cells.elements[state.slot]), cells.since(state), self._whole.name(), ""
+        cells, prefix, waiting, partner = self._cells, self.prefix, state.waiting, state.partner
+        came, since, some, fell = cells.deadline(cells.elements[state.slot]), cells.since(state), self.whole.name(), ""
         absent = [f"{prefix}_bits[d] |= {1 << state.slot}", f"{since} = -1"]
         both = [f"if {cells.has(partner)}:", "    over = True", "else:", *indent(absent)]
         either = [f"if not ({cells.has(partner)}):", *indent([*absent, "over = True"])]
@@ -148,7 +148,7 @@ class StateWakes(ElementWriter):
         ]
         nodes, anew, repeated = f"{prefix}_refs, {prefix}_free, {prefix}_next", state.within_every, list[str]()
         if state.within is not None:
-            fell = self._whole.name()
+            fell = self.whole.name()
             falls = [f"if {fell} >= 0:", f"    node_goes({fell}, {nodes})", f"{fell} = d", f"{prefix}_refs[d] += 1"]
             body = [
                 f"if {cells.too_old('due')}:",

@@ -77,29 +77,29 @@ class DeduplicateWriter(ProcessorWriter):
 
     @property
     def _deduplicated(self) -> Deduplicated:
-        assert isinstance(self._given, Deduplicated)
-        return self._given
+        assert isinstance(self.processor, Deduplicated)
+        return self.processor
 
     @property
     def _keys(self) -> UniqueKeys:
-        return UniqueKeys(self._whole, self._query, self._deduplicated.unique, self._at)
+        return UniqueKeys(self.whole, self.query, self._deduplicated.unique, self._at)
 
     def _origins(self, count: int) -> tuple[tuple[str, int] | None, ...]:
-        return self._block.origins[:count]
+        return self.block.origins[:count]
 
     def _most(self) -> Most:
-        return self._block.most
+        return self.block.most
 
     def _counts(self) -> None:
         super()._counts()
-        self._whole.count(self._keys.room, self._block.most)
+        self.whole.count(self._keys.room, self.block.most)
 
-    def _takes(self) -> list[str]:
+    def takes(self) -> list[str]:
         """Return what is done with an event."""
         assert self._timer is not None
-        keys, timestamp = self._keys, self._timestamp
+        keys, timestamp = self._keys, self.timestamp
         head, last, passed, following = self._lists()
-        block, number = self._block, keys.number
+        block, number = self.block, keys.number
         source = f"{block.source}[{self._event}]" if block.source else self._event
         return [
             *self._forgets(timestamp),
@@ -113,15 +113,15 @@ class DeduplicateWriter(ProcessorWriter):
             f"    {following}[{last}] = {number}",
             f"{last} = {number}",
             self._timer.asks(f"{timestamp} + {self._deduplicated.interval}"),
-            *self._lets_pass(self._attribute, timestamp, source),
+            *self.lets_pass(self.attribute, timestamp, source),
         ]
 
     def _lists(self) -> tuple[str, str, str, str]:
         """Return source of the first and the last key that passed; the arrays of when each did, and of the next one."""
-        arrays, prefix, room = self._whole.arrays, self._prefix, self._keys.room
+        arrays, prefix, room = self.whole.arrays, self.prefix, self._keys.room
         passed = arrays.declare(f"{prefix}_passed", NUMBER, room, NEVER)
         following = arrays.declare(f"{prefix}_following", NUMBER, room, "-1")
-        return self._own("head", fill="-1"), self._own("head_end", fill="-1"), passed, following
+        return self.own("head", fill="-1"), self.own("head_end", fill="-1"), passed, following
 
     def _forgets(self, now: str) -> list[str]:
         """Return what forgets the keys that passed longest ago, up to the first that is still in its interval."""

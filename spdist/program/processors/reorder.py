@@ -157,36 +157,36 @@ class ReorderWriter(ProcessorWriter):
 
     @property
     def _reordered(self) -> Reordered:
-        assert isinstance(self._given, Reordered)
-        return self._given
+        assert isinstance(self.processor, Reordered)
+        return self.processor
 
     def _counts(self) -> None:
         super()._counts()
-        rooms = [self._nodes, *([f"nodes {self._prefix}_s"] if self._reordered.adaption is not None else [])]
+        rooms = [self._nodes, *([f"nodes {self.prefix}_s"] if self._reordered.adaption is not None else [])]
         for room in rooms:
-            self._whole.count(room, self._block.most)
+            self.whole.count(room, self.block.most)
 
     def _declare(self) -> None:
-        arrays, prefix = self._whole.arrays, self._prefix
+        arrays, prefix = self.whole.arrays, self.prefix
         for name in ("ts", "at", "came", "next", "other"):
             arrays.declare(f"{prefix}_{name}", NUMBER, self._nodes, "-1" if name in ("next", "other") else "0")
         arrays.free_list(f"{prefix}_free")
-        self._query.kept = self._wanted
-        self._fresh, self._held = self._own("fresh", fill="-1"), self._own("held", fill="-1")
-        self._greatest, self._sent, self._k = self._own("greatest"), self._own("sent", fill="-1"), self._own("k")
-        self._tick, self._waits = self._own("tick", fill="-1"), self._own("waits", dtype=FLAG)
-        self._size, self._number = self._own("size"), self._own("number")
+        self.query.kept = self._wanted
+        self._fresh, self._held = self.own("fresh", fill="-1"), self.own("held", fill="-1")
+        self._greatest, self._sent, self._k = self.own("greatest"), self.own("sent", fill="-1"), self.own("k")
+        self._tick, self._waits = self.own("tick", fill="-1"), self.own("waits", dtype=FLAG)
+        self._size, self._number = self.own("size"), self.own("number")
 
     def _melded(self, first: str, second: str) -> str:
-        prefix = self._prefix
+        prefix = self.prefix
         heap = ", ".join(f"{prefix}_{name}" for name in ("at", "came", "next", "other"))
         return f"melded({first}, {second}, {heap})"
 
-    def _takes(self) -> list[str]:
+    def takes(self) -> list[str]:
         """Return what is done with an event."""
         self._declare()
-        given, prefix = self._reordered, self._prefix
-        time = self._attribute(given.time).text
+        given, prefix = self._reordered, self.prefix
+        time = self.attribute(given.time).text
         lines = [] if given.adaption is None else self._notes(time, given.adaption)
         if given.discards:
             lines += [f"if {time} < {self._sent}:", "    continue"]
@@ -197,13 +197,13 @@ class ReorderWriter(ProcessorWriter):
         lines += [
             f"d = allot({prefix}_free, {prefix}_next)",
             f"{prefix}_next[d] = {prefix}_other[d] = -1",
-            f"{prefix}_ts[d], {prefix}_at[d], {prefix}_came[d] = {self._timestamp}, {time}, {self._number}",
+            f"{prefix}_ts[d], {prefix}_at[d], {prefix}_came[d] = {self.timestamp}, {time}, {self._number}",
             f"{self._number} += 1",
             f"{self._size} += 1",
         ]
         for place in self._wanted:
-            value = self._attribute(place)
-            values, nulls = self._whole.attribute(f"{prefix}_w", place, value.type, self._nodes)
+            value = self.attribute(place)
+            values, nulls = self.whole.attribute(f"{prefix}_w", place, value.type, self._nodes)
             lines += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null or 'False'}"]
         lines.append(f"{self._fresh} = {self._melded(self._fresh, 'd')}")
         if given.adaption is not None:
@@ -222,7 +222,7 @@ class ReorderWriter(ProcessorWriter):
         limit = self._reordered.limit
         if self._reordered.adaption is None:
             return [f"{self._k} = max({self._k}, min({span}, {limit}))"]
-        alpha = f"{self._prefix}_adapting[3 * {self._at}]"
+        alpha = f"{self.prefix}_adapting[3 * {self._at}]"
         return [
             f"span = {span}",
             f"if span > {self._k}:",
@@ -231,43 +231,43 @@ class ReorderWriter(ProcessorWriter):
 
     def _releases(self, heap: str, test: str, sends: bool = False) -> list[str]:
         """Return what lets the first events of a heap go, as long as a condition holds."""
-        prefix = self._prefix
+        prefix = self.prefix
         return [
             f"while {heap} >= 0 and {test}:",
             f"    d = {heap}",
             *([f"    {self._sent} = {prefix}_at[d]"] if sends else []),
             f"    {heap} = {self._melded(f'{prefix}_next[d]', f'{prefix}_other[d]')}",
-            *indent(self._lets_pass(self._kept, f"{prefix}_ts[d]", "0")),
+            *indent(self.lets_pass(self._kept, f"{prefix}_ts[d]", "0")),
             f"    give_back({prefix}_free, {prefix}_next, d)",
             f"    {self._size} -= 1",
         ]
 
     def _kept(self, place: int) -> Value:
         """Return the value of an attribute of the event of node ``d``."""
-        type = self._query.read.types[place]
-        values, nulls = self._whole.attribute(f"{self._prefix}_w", place, type, self._nodes)
+        type = self.query.read.types[place]
+        values, nulls = self.whole.attribute(f"{self.prefix}_w", place, type, self._nodes)
         return Value(f"{values}[d]", f"{nulls}[d] != 0", type)
 
     # The slack that is adapted.
 
     def _notes(self, time: str, adaption: Adaption) -> list[str]:
         """Return what notes the time and the value of an event."""
-        arrays, prefix = self._whole.arrays, f"{self._prefix}_s"
+        arrays, prefix = self.whole.arrays, f"{self.prefix}_s"
         for name, dtype in (("at", NUMBER), ("value", REAL), ("after", NUMBER)):
             arrays.declare(f"{prefix}_{name}", dtype, f"nodes {prefix}", "-1" if name == "after" else "0")
         arrays.free_list(f"{prefix}_free")
-        first, last, batch = (self._own(f"s_{name}", fill="-1") for name in ("first", "last", "batch"))
-        self._own("counted")
-        self._own("slack")
-        arrays.declare(f"{self._prefix}_adapting", REAL, self._query.instances, "0", width=3)
+        first, last, batch = (self.own(f"s_{name}", fill="-1") for name in ("first", "last", "batch"))
+        self.own("counted")
+        self.own("slack")
+        arrays.declare(f"{self.prefix}_adapting", REAL, self.query.instances, "0", width=3)
         return [
             f"low = allot({prefix}_free, {prefix}_after)",
-            f"{prefix}_at[low], {prefix}_value[low] = {time}, {self._attribute(adaption.value).text}",
+            f"{prefix}_at[low], {prefix}_value[low] = {time}, {self.attribute(adaption.value).text}",
             f"{prefix}_after[low] = -1",
             f"if {first} < 0:",
             f"    {first} = low",
             f"    if {self._number} == 0:",
-            f"        {self._prefix}_adapting[3 * {self._at}] = 1.0",
+            f"        {self.prefix}_adapting[3 * {self._at}] = 1.0",
             "else:",
             f"    {prefix}_after[{last}] = low",
             f"{last} = low",
@@ -277,9 +277,9 @@ class ReorderWriter(ProcessorWriter):
 
     def _adapts(self, time: str, adaption: Adaption) -> list[str]:
         """Return what adapts the slack at the end of a batch."""
-        counted, slack = self._own("counted"), self._own("slack")
-        first, error, before = (f"{self._prefix}_adapting[3 * {self._at}{place}]" for place in ("", " + 1", " + 2"))
-        batch, pool = self._own("s_batch", fill="-1"), f"{self._prefix}_s"
+        counted, slack = self.own("counted"), self.own("slack")
+        first, error, before = (f"{self.prefix}_adapting[3 * {self._at}{place}]" for place in ("", " + 1", " + 2"))
+        batch, pool = self.own("s_batch", fill="-1"), f"{self.prefix}_s"
         needed = f"{batch}, {pool}_value, {pool}_after, {adaption.threshold!r}, {adaption.critical_squared!r}"
         covered = f"{time} - {slack}, {pool}_first, {pool}_last, {self._at}, {pool}_at, {pool}_after, {pool}_free"
         change = f"{WEIGHTS[0]} * error + {WEIGHTS[1]} * (error - {error})"
@@ -300,7 +300,7 @@ class ReorderWriter(ProcessorWriter):
         """Return what is done when the timer of a key is due; see `ProcessorWriter.wakes_with`."""
         assert self._timer is not None
         self._declare()
-        given, prefix = self._reordered, self._prefix
+        given, prefix = self._reordered, self.prefix
         heaps = [self._held] if given.adaption is None else [self._held, self._fresh]
         old = f"due + {given.timeout}"
         released = [line for heap in heaps for line in self._releases(heap, f"{prefix}_at[{heap}] < {old}")]
@@ -321,8 +321,8 @@ class ReorderWriter(ProcessorWriter):
         if self._timer is None:
             return []
         self._declare()
-        for room in (f"dues {self._prefix}", "timers"):
-            self._whole.count(room, Most({EACH: 1}))
+        for room in (f"dues {self.prefix}", "timers"):
+            self.whole.count(room, Most({EACH: 1}))
         asks = [f"{self._tick} = now + {self._reordered.timeout}", self._timer.asks(self._tick)]
         return [f"if {self._tick} < 0:", *indent(asks)]
 

@@ -80,7 +80,7 @@ class _NoTotals(BatchGroups):
 
 
 class ProcessorWriter(QueryWriter):
-    """Writes the block of a stream processor.
+    """Writes the block of a stream processor: one of its own has at least `takes`.
 
     Parameters
     ----------
@@ -92,10 +92,11 @@ class ProcessorWriter(QueryWriter):
 
     def __init__(self, whole: Whole, query: QueryText, block: Block, key: str) -> None:
         super().__init__(whole, front_of(query), block, key)
-        self._prefix = self._query.name
+        #: What the names of its arrays begin with.
+        self.prefix = self.query.name
         self._at = key or "0"
-        self._owner, self._passed = f"{query.name}_went", f"passed {self._prefix}"
-        self._nodes = f"nodes {self._prefix}"
+        self._owner, self._passed = f"{query.name}_went", f"passed {self.prefix}"
+        self._nodes = f"nodes {self.prefix}"
         #: Source of how many events it has let go.
         self._going = whole.name()
         types, source = tuple(query.read.types), f"{self._owner}_source"
@@ -107,11 +108,12 @@ class ProcessorWriter(QueryWriter):
         for name in ("ts", "source"):
             whole.arrays.declare(f"{self._owner}_{name}", NUMBER, self._passed)
         self._wanted = [place for place in range(len(types)) if (self._owner, place) in whole.needed]
-        self._timer = TimerWriter(whole.arrays, self._query, self._at, PROCESSOR) if self._given.timed else None
+        self._timer = TimerWriter(whole.arrays, self.query, self._at, PROCESSOR) if self.processor.timed else None
 
     @property
-    def _given(self) -> Processor:
-        return processor_of_text(self._query)
+    def processor(self) -> Processor:
+        """What the app says of it."""
+        return processor_of_text(self.query)
 
     @property
     def _can_lose(self) -> bool:
@@ -123,43 +125,61 @@ class ProcessorWriter(QueryWriter):
 
     def _most(self) -> Most:
         """Return how many events it may let go."""
-        return self._block.most + Most({self._prefix: 1})
+        return self.block.most + Most({self.prefix: 1})
 
     def block_of(self, query: list[str]) -> list[str]:
         """Return the block, given that of the query behind it."""
-        self._whole.count(self._passed, self.behind.most)
+        self.whole.count(self._passed, self.behind.most)
         self._counts()
-        return [f"{self._going} = 0", *self._loop(self._takes()), *self._goes_on(query)]
+        return [f"{self._going} = 0", *self._loop(self.takes()), *self._goes_on(query)]
 
     def _counts(self) -> None:
         """Take note of how much room the events can use."""
         if self._timer is not None:
-            for room in (f"dues {self._prefix}", "timers"):
-                self._whole.count(room, self._block.most + self._block.most)
+            for room in (f"dues {self.prefix}", "timers"):
+                self.whole.count(room, self.block.most + self.block.most)
 
     def _goes_on(self, query: list[str]) -> list[str]:
         return [f"if {self._going} > 0:", *indent(query or ["pass"])]
 
-    def _takes(self) -> list[str]:
-        """Return what is done with an event."""
+    def takes(self) -> list[str]:
+        """Return what is done with an event of a chunk: ``continue`` lets it go no further."""
         raise NotImplementedError
 
     def wakes_with(self, query: Callable[[], list[str]]) -> list[str]:
         """Return what is done when the timer of a key is due, given what writes the block of the query behind it."""
         raise NotImplementedError
 
-    def _lets_pass(self, read: Callable[[int], Value], timestamp: str, source: str) -> list[str]:
-        """Return what lets an event go; `source` is of the place of that of a source which it comes from."""
+    def lets_pass(self, read: Callable[[int], Value], timestamp: str, source: str) -> list[str]:
+        """Return what lets an event go to the query behind.
+
+        Parameters
+        ----------
+        read : callable
+            From an attribute's place to its value in the event.
+        timestamp, source : str
+            Source of its timestamp, and of the place of the source's event that it comes from.
+        """
         lines = [f"{self._owner}_ts[{self._going}] = {timestamp}", f"{self._owner}_source[{self._going}] = {source}"]
         for place in self._wanted:
             value = read(place)
-            values, nulls = self._whole.attribute(self._owner, place, value.type, self._passed)
+            values, nulls = self.whole.attribute(self._owner, place, value.type, self._passed)
             lines += [f"{values}[{self._going}] = {value.text}", f"{nulls}[{self._going}] = {value.null or 'False'}"]
         return [*lines, f"{self._going} += 1"]
 
-    def _own(self, name: str, room: str = "", fill: str = "0", dtype: str = NUMBER) -> str:
-        """Return source of a value of the key."""
-        array = self._whole.arrays.declare(f"{self._prefix}_{name}", dtype, room or self._query.instances, fill)
+    def own(self, name: str, room: str = "", fill: str = "0", dtype: str = NUMBER) -> str:
+        """Return source of a value that is kept for each key of the partition.
+
+        Parameters
+        ----------
+        name : str
+            Its name behind `prefix`.
+        room : str, optional
+            The room of its array; that of keys, where nothing is said.
+        fill, dtype : str, optional
+            Source of the value that it has at first, and its type.
+        """
+        array = self.whole.arrays.declare(f"{self.prefix}_{name}", dtype, room or self.query.instances, fill)
         return f"{array}[{self._at}]"
 
     def begins(self) -> list[str]:

@@ -102,36 +102,37 @@ class BatchWriter:
         writer: Callable[[Callable[[int], Value], str, str], TypedWriter],
         results: ResultWriter,
     ) -> None:
-        self._whole = whole
-        self._query = query
-        self._window = query.read.window if isinstance(query.read.window, Batched) else Batched()
-        self._key = key
-        self._groups = groups
+        self.whole = whole
+        self.query = query
+        self.window = query.read.window if isinstance(query.read.window, Batched) else Batched()
+        self.key = key
+        self.groups = groups
         self._writer = writer
         self._results = results
-        self._prefix = query.name
+        #: What the names of its arrays begin with.
+        self.prefix = query.name
         self._nodes = f"nodes {query.name}"
         self._expires = query.shows_expired
-        self._copied = CopiedEvent(whole, query, key, self._window.passes)
-        query.kept = query.kept_with({*self._wanted(), *self._window.known, *query.tested}, whole.needed)
+        self._copied = CopiedEvent(whole, query, key, self.window.passes)
+        query.kept = query.kept_with({*self._wanted(), *self.window.known, *query.tested}, whole.needed)
         self._declare()
 
     @property
     def _keeps(self) -> bool:
         """Whether what was released last is kept."""
-        return self._expires or (self._query.is_found and self._window.keeps) or self._window.timeout > 0
+        return self._expires or (self.query.is_found and self.window.keeps) or self.window.timeout > 0
 
     def _wanted(self) -> list[int]:
         """Return the attributes that are read of an event behind its coming."""
-        return self._query.shown if self._keeps or self._query.read.waits else []
+        return self.query.shown if self._keeps or self.query.read.waits else []
 
     def _declare(self) -> None:
-        arrays, prefix = self._whole.arrays, self._prefix
-        lists = self._query.read.lists
+        arrays, prefix = self.whole.arrays, self.prefix
+        lists = self.query.read.lists
         for name in lists:
-            arrays.declare(f"{prefix}_{name}", NUMBER, self._query.instances, "-1")
-            arrays.declare(f"{prefix}_{name}_end", NUMBER, self._query.instances, "-1")
-            arrays.declare(f"{prefix}_{name}_size", NUMBER, self._query.instances)
+            arrays.declare(f"{prefix}_{name}", NUMBER, self.query.instances, "-1")
+            arrays.declare(f"{prefix}_{name}_end", NUMBER, self.query.instances, "-1")
+            arrays.declare(f"{prefix}_{name}_size", NUMBER, self.query.instances)
         if lists:
             arrays.declare(f"{prefix}_next", NUMBER, self._nodes, "-1")
             arrays.declare(f"{prefix}_ts", NUMBER, self._nodes)
@@ -139,17 +140,17 @@ class BatchWriter:
 
     def takes(self, event: Event) -> list[str]:
         """Return what is done with an event."""
-        prefix, key, length = self._prefix, self._key, self._window.length
-        if not self._window.passes:
+        prefix, key, length = self.prefix, self.key, self.window.length
+        if not self.window.passes:
             return [
                 *self._holds(event, "head"),
                 f"if {prefix}_head_size[{key}] >= {length}:",
                 *indent(self._results.hands_over(self._chunk([*self._closes(), *self._releases()]))),
             ]
-        count = self._whole.arrays.declare(f"{prefix}_count", NUMBER, self._query.instances)
+        count = self.whole.arrays.declare(f"{prefix}_count", NUMBER, self.query.instances)
         first, again = list[str](), list[str]()
         if self._copied.is_read:  # one that ends a batch is copied only where there is none of that
-            came = f"{self._whole.arrays.declare(f'{prefix}_came', FLAG, self._query.instances)}[{key}]"
+            came = f"{self.whole.arrays.declare(f'{prefix}_came', FLAG, self.query.instances)}[{key}]"
             first, again = self._copied.comes(came, event), [f"{came} = 0"]
         full = [f"if {count}[{key}] == {length}:", *indent([*self._closes(), *again, f"{count}[{key}] = 0"])]
         return self._results.hands_over(self._chunk([*first, *full, f"{count}[{key}] += 1", *self._passes(event)]))
@@ -157,7 +158,7 @@ class BatchWriter:
     @property
     def cuts(self) -> bool:
         """Whether it is given chunks that it cuts, by `pieces`."""
-        return self._window.is_cut
+        return self.window.is_cut
 
     def block(self, event: Event, loop: Callable[[list[str]], list[str]]) -> list[str]:
         """Return what is done with a chunk of events.
@@ -184,13 +185,13 @@ class BatchWriter:
         raise AssertionError("it has no timer")
 
     def _chunk(self, lines: list[str]) -> list[str]:
-        return [*self._groups.before(), *lines, *self._groups.forgets()]
+        return [*self.groups.before(), *lines, *self.groups.forgets()]
 
     # What is held.
 
     def _holds(self, event: Event, where: str) -> list[str]:
         """Return what puts an event at the end of a list, as ``d``."""
-        prefix, key = self._prefix, self._key
+        prefix, key = self.prefix, self.key
         return [
             f"d = {prefix}_free[0]",
             "if d >= 0:",
@@ -210,16 +211,16 @@ class BatchWriter:
 
     def _writes(self, event: Event) -> list[str]:
         """Return what writes an event into its node."""
-        lines = [f"{self._prefix}_ts[d] = {event.timestamp}"]
-        for place in self._query.kept:
+        lines = [f"{self.prefix}_ts[d] = {event.timestamp}"]
+        for place in self.query.kept:
             value = event.read(place)
-            values, nulls = self._whole.attribute(f"{self._prefix}_w", place, value.type, self._nodes)
+            values, nulls = self.whole.attribute(f"{self.prefix}_w", place, value.type, self._nodes)
             lines += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null}"]
         return lines
 
     def _frees(self, where: str) -> list[str]:
         """Return what lets all nodes of a list be free."""
-        prefix, key = self._prefix, self._key
+        prefix, key = self.prefix, self.key
         return [
             f"if {prefix}_{where}[{key}] >= 0:",
             f"    {prefix}_next[{prefix}_{where}_end[{key}]] = {prefix}_free[0]",
@@ -230,10 +231,10 @@ class BatchWriter:
 
     def _each(self, where: str, body: list[str]) -> list[str]:
         """Return a loop over a list."""
-        prefix = self._prefix
+        prefix = self.prefix
         if not body:
             return []
-        return [f"d = {prefix}_{where}[{self._key}]", "while d >= 0:", *indent([*body, f"d = {prefix}_next[d]"])]
+        return [f"d = {prefix}_{where}[{self.key}]", "while d >= 0:", *indent([*body, f"d = {prefix}_next[d]"])]
 
     def _kept(self, place: int) -> Value:
         """Return the value of an attribute of the event of node ``d``."""
@@ -241,8 +242,8 @@ class BatchWriter:
 
     def _kept_at(self, place: int, node: str) -> Value:
         """Return the value of an attribute of the event of a node."""
-        type = self._query.type_at(place)
-        values, nulls = self._whole.attribute(f"{self._prefix}_w", place, type, self._nodes)
+        type = self.query.type_at(place)
+        values, nulls = self.whole.attribute(f"{self.prefix}_w", place, type, self._nodes)
         return Value(f"{values}[{node}]", f"{nulls}[{node}] != 0", type)
 
     # What a batch does.
@@ -259,15 +260,15 @@ class BatchWriter:
     def _leaves(self) -> list[str]:
         """Return what lets the batch before leave: where it is shown to nobody mostly nothing, as in Siddhi."""
         if not self._expires:
-            goes = self._keeps and self._window.replaces_released
+            goes = self._keeps and self.window.replaces_released
             return [*self._each("left", self._goes()), *self._frees("left")] if goes else []
-        group, prefix, found = f"{self._prefix}_g[d]", self._prefix, list[str]()
-        if self._window.is_cut:  # its group is gone with the piece that it came in
-            group, found = self._groups.number, [*self._groups.finds(self._kept), *self._groups.joins()]
-        leaves = [*found, *self._groups.removes(self._kept, f"{prefix}_ts[d]", group)]
+        group, prefix, found = f"{self.prefix}_g[d]", self.prefix, list[str]()
+        if self.window.is_cut:  # its group is gone with the piece that it came in
+            group, found = self.groups.number, [*self.groups.finds(self._kept), *self.groups.joins()]
+        leaves = [*found, *self.groups.removes(self._kept, f"{prefix}_ts[d]", group)]
         times, left_at = self._leaving_times()
         shown = self._results.emits(Event(self._kept, left_at, "gone"), True)
-        leaves = self._groups.passes(self._kept, [*leaves, *shown])
+        leaves = self.groups.passes(self._kept, [*leaves, *shown])
         return [*self._each("left", [*times, *self._goes(), *leaves]), *self._frees("left")]
 
     def _goes(self) -> list[str]:
@@ -279,11 +280,11 @@ class BatchWriter:
 
         ``q_looked`` is how many of a batch were looked at.
         """
-        if not self._query.notes_looks:
+        if not self.query.notes_looks:
             return [], self._closed_at
-        looked = self._whole.arrays.declare(f"{self._prefix}_looked", NUMBER, self._query.instances)
-        looked, left_at = f"{looked}[{self._key}]", self._whole.name()
-        seen = f"    {left_at}, {looked} = {self._prefix}_ts[d], {looked} - 1"
+        looked = self.whole.arrays.declare(f"{self.prefix}_looked", NUMBER, self.query.instances)
+        looked, left_at = f"{looked}[{self.key}]", self.whole.name()
+        seen = f"    {left_at}, {looked} = {self.prefix}_ts[d], {looked} - 1"
         return [f"{left_at} = {self._closed_at}", f"if {looked} > 0:", seen], left_at
 
     def _resets(self) -> list[str]:
@@ -292,15 +293,15 @@ class BatchWriter:
         In Siddhi a copy of that event goes through them to the totals.
         """
         renews = self._renews()
-        if not (renews and self._query.behind):
+        if not (renews and self.query.behind):
             return renews
         if self._copied.is_read:
-            return self._groups.passes(self._copied.read, renews)
-        return [f"d = {self._prefix}_head[{self._key}]", *self._groups.passes(self._kept, renews)]
+            return self.groups.passes(self._copied.read, renews)
+        return [f"d = {self.prefix}_head[{self.key}]", *self.groups.passes(self._kept, renews)]
 
     def _renews(self) -> list[str]:
         """Return what lets all totals begin anew, whichever event the sign for it copies."""
-        return [*self._groups.resets(), *self._results.resets(self._reset_at)]
+        return [*self.groups.resets(), *self._results.resets(self._reset_at)]
 
     @property
     def _reset_at(self) -> str:
@@ -309,8 +310,8 @@ class BatchWriter:
 
     def _releases(self) -> list[str]:
         """Return what lets the events of the open batch enter; they are among those that were released last then."""
-        prefix, key = self._prefix, self._key
-        groups, results = self._groups, self._results
+        prefix, key = self.prefix, self.key
+        groups, results = self.groups, self._results
         event = Event(self._kept, f"{prefix}_ts[d]", groups.number)
         if results.late:
             lines = self._each(
@@ -347,15 +348,15 @@ class BatchWriter:
 
     def _enters(self, event: Event, node: str) -> list[str]:
         """Return what adds an event to the totals, and puts its result out; `node` is where its group is noted."""
-        groups = self._groups
+        groups = self.groups
         lines = [*groups.finds(event.read), *groups.joins()]
         if self._expires and groups.aggregated:
-            group = self._whole.arrays.declare(f"{self._prefix}_g", NUMBER, self._nodes, "-1")
+            group = self.whole.arrays.declare(f"{self.prefix}_g", NUMBER, self._nodes, "-1")
             lines.append(f"{group}[{node}] = {groups.number}")
         return groups.passes(event.read, [*lines, *self._adds(event), *self._results.emits(event, False)])
 
     def _adds(self, event: Event) -> list[str]:
-        groups = self._groups
+        groups = self.groups
         return groups.enters(lambda: self._writer(event.read, event.timestamp, groups.number))
 
 
@@ -372,7 +373,7 @@ class ChunkWriter(BatchWriter):
 
     def block(self, event: Event, loop: Callable[[list[str]], list[str]]) -> list[str]:
         """Return what is done with a chunk of events; see `BatchWriter.block`."""
-        some = self._whole.name()
+        some = self.whole.name()
         first = [f"if {some} == 0:", f"    {some} = 1", *indent(self._closes())]
         came = [] if self._goes_on else self._copied.comes(self._came, event)
         return self._results.hands_over(
@@ -381,7 +382,7 @@ class ChunkWriter(BatchWriter):
 
     def pieces(self, event: Event, loop: Callable[[list[str]], list[str]], place: str, end: str) -> list[str]:
         """Return what is done with a chunk that is cut into pieces; see `BatchWriter.pieces`."""
-        some, size = self._whole.name(), self._whole.name()
+        some, size = self.whole.name(), self.whole.name()
         first = [f"if {some} == 0:", f"    {some} = 1", *indent(self._leaves())] if self._expires else []
         body = [
             f"if {size} == 0:",
@@ -389,7 +390,7 @@ class ChunkWriter(BatchWriter):
             *self._copied.comes(self._came, event),
             *self._passes(event),
             f"{size} += 1",
-            f"if {size} == {self._window.length}:",
+            f"if {size} == {self.window.length}:",
             "    break",
         ]
         piece = self._results.hands_over(self._chunk([f"{size} = 0", *loop(body)]))
@@ -398,12 +399,12 @@ class ChunkWriter(BatchWriter):
 
     @property
     def _goes_on(self) -> bool:
-        return self._query.keyed is not None and not (self._expires or self._query.is_found)
+        return self.query.keyed is not None and not (self._expires or self.query.is_found)
 
     @property
     def _came(self) -> str:
-        came = self._whole.arrays.declare(f"{self._prefix}_came", FLAG, self._query.instances)
-        return f"{came}[{self._key}]"
+        came = self.whole.arrays.declare(f"{self.prefix}_came", FLAG, self.query.instances)
+        return f"{came}[{self.key}]"
 
     def _resets(self) -> list[str]:
         """Return what lets all totals begin anew, where an event has come since they did."""

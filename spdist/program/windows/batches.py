@@ -64,10 +64,10 @@ class EachWriter(BatchWriter):
 
     def takes(self, event: Event) -> list[str]:
         """Return what is done with an event; where no batch is ever full, nothing."""
-        if self._window.length:
+        if self.window.length:
             return []
         comes = [*self._holds(event, "head"), *self._releases(), *self._leaves()]
-        return self._results.hands_over(self._chunk([*comes, *self._groups.passes(event.read, self._renews())]))
+        return self._results.hands_over(self._chunk([*comes, *self.groups.passes(event.read, self._renews())]))
 
 
 class BatchStates(ListStates):

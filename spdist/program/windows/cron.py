@@ -102,8 +102,8 @@ class CronWriter(BatchWriter):
 
     def _declare(self) -> None:
         super()._declare()
-        arrays, prefix = self._whole.arrays, self._prefix
-        self._timer = TimerWriter(arrays, self._query, self._key)
+        arrays, prefix = self.whole.arrays, self.prefix
+        self._timer = TimerWriter(arrays, self.query, self.key)
         self._firing = arrays.declare(f"{prefix}_firing", NUMBER, "2", NEVER)
         self._site = arrays.asks(firing_of(prefix), self._nodes)
 
@@ -116,7 +116,7 @@ class CronWriter(BatchWriter):
         """Return what is done with an event: the first one of a batch asks for a wake-up."""
         since, due = f"{self._firing}[0]", f"{self._firing}[1]"
         return [
-            f"if {self._prefix}_head[{self._key}] < 0:",
+            f"if {self.prefix}_head[{self.key}] < 0:",
             f"    if not ({since} <= now < {due}):",
             f"        called(callback, {self._site}, now, 0)",
             f"    if {due} > now:",
@@ -126,8 +126,8 @@ class CronWriter(BatchWriter):
 
     def wakes(self) -> list[str]:
         """Return what is done when the expression fires."""
-        prefix, key, groups, results = self._prefix, self._key, self._groups, self._results
-        group = self._whole.arrays.declare(f"{prefix}_g", NUMBER, self._nodes, "-1")
+        prefix, key, groups, results = self.prefix, self.key, self.groups, self._results
+        group = self.whole.arrays.declare(f"{prefix}_g", NUMBER, self._nodes, "-1")
         leaves = results.emits(Event(self._kept, "now", "gone"), True)
         leaves = groups.leaves(self._kept, f"{prefix}_ts[d]", f"{group}[d]", leaves)
         event = Event(self._kept, f"{prefix}_ts[d]", groups.number)

@@ -51,12 +51,12 @@ class DelayWriter(BatchWriter):
 
     def _declare(self) -> None:
         super()._declare()
-        self._timer = TimerWriter(self._whole.arrays, self._query, self._key, self._query.operator)
-        self._latest = self._whole.arrays.declare(f"{self._prefix}_latest", NUMBER, self._query.instances, NEVER)
+        self._timer = TimerWriter(self.whole.arrays, self.query, self.key, self.query.operator)
+        self._latest = self.whole.arrays.declare(f"{self.prefix}_latest", NUMBER, self.query.instances, NEVER)
 
     def takes(self, event: Event) -> list[str]:
         """Return what is done with an event."""
-        latest = f"{self._latest}[{self._key}]"
+        latest = f"{self._latest}[{self.key}]"
         asks = self._timer.asks(f"{event.timestamp} + {self._span}")
         return [
             *self._lets_go(),
@@ -69,18 +69,18 @@ class DelayWriter(BatchWriter):
     def wakes(self) -> list[str]:
         """Return what is done when the timer of a key is due."""
         body = self._results.hands_over(self._chunk(self._lets_go()))
-        if self._query.keyed is not None:
-            body += [f"if {self._prefix}_head[{self._key}] < 0:", f"    {self._latest}[{self._key}] = {NEVER}"]
+        if self.query.keyed is not None:
+            body += [f"if {self.prefix}_head[{self.key}] < 0:", f"    {self._latest}[{self.key}] = {NEVER}"]
         return self._timer.wakes(body)
 
     @property
     def _span(self) -> int:
-        assert self._query.read.window is not None
-        return self._query.read.window.span
+        assert self.query.read.window is not None
+        return self.query.read.window.span
 
     def _lets_go(self) -> list[str]:
         """Return what lets the events go on whose time is over."""
-        prefix, key, groups = self._prefix, self._key, self._groups
+        prefix, key, groups = self.prefix, self.key, self.groups
         event = Event(self._kept, "now", groups.number)
         enters = [*groups.finds(event.read), *self._adds(event), *self._results.emits(event)]
         return [

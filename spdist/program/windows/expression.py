@@ -115,8 +115,8 @@ class BoundWriter(WindowWriter):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        assert isinstance(self._window, Bounded)
-        self._condition = ConditionText(self._whole, self._query, self._window.bound, self._key)
+        assert isinstance(self.window, Bounded)
+        self._condition = ConditionText(self.whole, self.query, self.window.bound, self.key)
 
     def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
         """Return what lets the new event enter."""
@@ -126,7 +126,7 @@ class BoundWriter(WindowWriter):
 
     def changes(self) -> list[str]:
         """Return what lets the oldest events leave until the condition holds."""
-        head, first, goes = f"{self._prefix}_head[{self._key}]", self._whole.name(), self._whole.name()
+        head, first, goes = f"{self.prefix}_head[{self.key}]", self.whole.name(), self.whole.name()
         counted, holds = self._condition.holds((self._came, self._seen(head), self._came), enters=True)
         left, met = self._condition.holds((self._seen("d"), self._seen(first), self._came), enters=False)
         leaves = [
@@ -139,7 +139,7 @@ class BoundWriter(WindowWriter):
         return [*counted, f"{goes} = not ({holds})", f"while {goes}:", *indent(leaves)]
 
     def _seen(self, node: str) -> Seen:
-        return partial(self.kept_at, node=node), f"{self._prefix}_ts[{node}]"
+        return partial(self.kept_at, node=node), f"{self.prefix}_ts[{node}]"
 
 
 class BoundBatchWriter(BatchWriter):
@@ -155,23 +155,23 @@ class BoundBatchWriter(BatchWriter):
 
     def _declare(self) -> None:
         super()._declare()
-        window = self._query.read.window
+        window = self.query.read.window
         assert isinstance(window, Bounded)
-        self._condition = ConditionText(self._whole, self._query, window.bound, self._key)
+        self._condition = ConditionText(self.whole, self.query, window.bound, self.key)
         self._bound = self._condition.bound
         #: The node of the event; whether it ends the batch, is alone in it, and is released with it; the last released.
-        self._fresh, self._ends, self._alone, self._goes_too, self._last = (self._whole.name() for _ in range(5))
+        self._fresh, self._ends, self._alone, self._goes_too, self._last = (self.whole.name() for _ in range(5))
 
     def _wanted(self) -> list[int]:
-        window = self._query.read.window
+        window = self.query.read.window
         assert window is not None
         return sorted({*super()._wanted(), *window.compared})
 
     def takes(self, event: Event) -> list[str]:
         """Return what is done with an event."""
         where = "left" if self._bound.passes else "head"
-        head, came = f"{self._prefix}_{where}[{self._key}]", (event.read, event.timestamp)
-        seen = came, (partial(self._kept_at, node=head), f"{self._prefix}_ts[{head}]"), came
+        head, came = f"{self.prefix}_{where}[{self.key}]", (event.read, event.timestamp)
+        seen = came, (partial(self._kept_at, node=head), f"{self.prefix}_ts[{head}]"), came
         counted, holds = self._condition.holds(seen, enters=True)
         again, _ = self._condition.holds(seen, enters=True)
         included, test = ([], "") if self._bound.includes is None else self._condition.includes(came)
@@ -192,16 +192,16 @@ class BoundBatchWriter(BatchWriter):
 
     def _released(self, event: Event) -> list[str]:
         """Return what lets the batch before leave, and the events of the open one enter."""
-        prefix, fresh, last, at = self._prefix, self._fresh, self._last, self._whole.name()
-        head, left = (f"{prefix}_{name}[{self._key}]" for name in ("head", "left"))
-        head_size, left_size = (f"{prefix}_{name}_size[{self._key}]" for name in ("head", "left"))
+        prefix, fresh, last, at = self.prefix, self._fresh, self._last, self.whole.name()
+        head, left = (f"{prefix}_{name}[{self.key}]" for name in ("head", "left"))
+        head_size, left_size = (f"{prefix}_{name}_size[{self.key}]" for name in ("head", "left"))
         joins = [
             *self._joins(event.read),
             f"if {left} < 0:",
             f"    {left} = d",
             "else:",
-            f"    {prefix}_next[{prefix}_left_end[{self._key}]] = d",
-            f"{prefix}_left_end[{self._key}] = d",
+            f"    {prefix}_next[{prefix}_left_end[{self.key}]] = d",
+            f"{prefix}_left_end[{self.key}] = d",
         ]
         notes, seen, drops = self._looks(at)
         comes = [
@@ -225,7 +225,7 @@ class BoundBatchWriter(BatchWriter):
             f"{left_size} = {head_size} if {self._goes_too} else {head_size} - 1",
             *drops,
             f"if {left_size} > 0 and not {self._alone}:",
-            f"    {left}, {prefix}_left_end[{self._key}], {prefix}_next[{last}] = {head}, {last}, -1",
+            f"    {left}, {prefix}_left_end[{self.key}], {prefix}_next[{last}] = {head}, {last}, -1",
             "else:",
             f"    {left_size} = 0",
             f"{head}, {head_size} = {fresh}, 1",
@@ -239,10 +239,10 @@ class BoundBatchWriter(BatchWriter):
         They keep their timestamps, and never leave. `at` is the name of the timestamp with which an event comes;
         returned is what stands before the loop over the batch, what is done for an event, and what lets them go.
         """
-        if not (self._query.notes_looks and "head" in self._query.read.lists):
+        if not (self.query.notes_looks and "head" in self.query.read.lists):
             return [], [], []
-        prefix, key, seen = self._prefix, self._key, self._whole.name()
-        looked = f"{self._whole.arrays.declare(f'{prefix}_looked', NUMBER, self._query.instances)}[{key}]"
+        prefix, key, seen = self.prefix, self.key, self.whole.name()
+        looked = f"{self.whole.arrays.declare(f'{prefix}_looked', NUMBER, self.query.instances)}[{key}]"
         goes = [
             f"d = {prefix}_head[{key}]",
             f"{prefix}_head[{key}], {prefix}_next[d], {prefix}_free[0] = {prefix}_next[d], {prefix}_free[0], d",
@@ -254,8 +254,8 @@ class BoundBatchWriter(BatchWriter):
 
     def _passing(self, event: Event) -> list[str]:
         """Return what lets an event come, and the batch leave that has ended: behind the event where that is in it."""
-        prefix, fresh, last, when, at = self._prefix, self._fresh, self._last, self._whole.name(), self._whole.name()
-        left, size = (f"{prefix}_left{part}[{self._key}]" for part in ("", "_size"))
+        prefix, fresh, last, when, at = self.prefix, self._fresh, self._last, self.whole.name(), self.whole.name()
+        left, size = (f"{prefix}_left{part}[{self.key}]" for part in ("", "_size"))
         leaves = [*self._gone(), f"{last} = d", f"d = {prefix}_next[d]"]
         return [
             f"d = {fresh}",
@@ -277,21 +277,21 @@ class BoundBatchWriter(BatchWriter):
 
     def _gone(self) -> list[str]:
         """Return what is done for the event of node ``d``, which leaves."""
-        prefix, groups = self._prefix, self._groups
+        prefix, groups = self.prefix, self.groups
         shown = self._results.emits(Event(self._kept, "now", "gone"), True)
         return groups.passes(self._kept, groups.leaves(self._kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", shown))
 
     def _joins(self, read: Callable[[int], Value]) -> list[str]:
         """Return what notes the group of the event of node ``d``, which will leave."""
-        groups = self._groups
+        groups = self.groups
         if not groups.aggregated:
             return []
-        group = self._whole.arrays.declare(f"{self._prefix}_g", NUMBER, self._nodes, "-1")
+        group = self.whole.arrays.declare(f"{self.prefix}_g", NUMBER, self._nodes, "-1")
         return groups.passes(read, [*groups.finds(read), f"{group}[d] = {groups.number}", *groups.counts()])
 
     def _adds_up(self, read: Callable[[int], Value], timestamp: str) -> list[str]:
         """Return what adds an event to the totals, and puts its result out."""
-        groups = self._groups
+        groups = self.groups
         event = Event(read, timestamp, groups.number)
         return groups.passes(read, [*groups.finds(read), *self._adds(event), *self._results.emits(event, False)])
 

@@ -96,14 +96,14 @@ class ExternalWriter(WindowWriter):
 
     def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
         """Return what lets the events leave that are too old for the new one, and that enter."""
-        assert self._window.time is not None
-        return [f"external = {read(self._window.time).text}", *super().enters(read, timestamp, leaving)]
+        assert self.window.time is not None
+        return [f"external = {read(self.window.time).text}", *super().enters(read, timestamp, leaving)]
 
     def leaves(self, leaving: list[str], enters: bool = False) -> list[str]:
         """Return what lets the events leave that are too old for the new one."""
-        assert self._window.time is not None
-        head, span = f"{self._prefix}_head[{self._key}]", self._window.span
-        time = self.kept_at(self._window.time, head).text
+        assert self.window.time is not None
+        head, span = f"{self.prefix}_head[{self.key}]", self.window.span
+        time = self.kept_at(self.window.time, head).text
         # No time is so early that one before it would be a late one.
         return self._leaves(
             f"while {head} >= 0 and external >= {EARLIEST + span} and {time} <= external - {span}:", leaving
@@ -123,22 +123,22 @@ class ExternalBatchWriter(BatchWriter):
 
     def _declare(self) -> None:
         super()._declare()
-        arrays, instances = self._whole.arrays, self._query.instances
+        arrays, instances = self.whole.arrays, self.query.instances
         for name, first in (("begin", "0"), ("ending", NEVER), ("reached", "0")):
-            arrays.declare(f"{self._prefix}_{name}", NUMBER, instances, first)
-        if self._window.timeout:
-            arrays.declare(f"{self._prefix}_awaited", NUMBER, instances)
+            arrays.declare(f"{self.prefix}_{name}", NUMBER, instances, first)
+        if self.window.timeout:
+            arrays.declare(f"{self.prefix}_awaited", NUMBER, instances)
             for name in ("flushed", "asleep"):
-                arrays.declare(f"{self._prefix}_{name}", FLAG, instances)
-            self._timer = TimerWriter(arrays, self._query, self._key, self._query.operator)
+                arrays.declare(f"{self.prefix}_{name}", FLAG, instances)
+            self._timer = TimerWriter(arrays, self.query, self.key, self.query.operator)
 
     def _of(self, *names: str) -> list[str]:
         """Return source of what is known of the key of the partition."""
-        return [f"{self._prefix}_{name}[{self._key}]" for name in names]
+        return [f"{self.prefix}_{name}[{self.key}]" for name in names]
 
     @property
     def _closed_at(self) -> str:
-        return f"{self._prefix}_reached[{self._key}]"
+        return f"{self.prefix}_reached[{self.key}]"
 
     def _leaving_times(self) -> tuple[list[str], str]:
         """Return source of when events leave, whoever has looked at them."""
@@ -147,35 +147,35 @@ class ExternalBatchWriter(BatchWriter):
     def _frees(self, where: str) -> list[str]:
         """Return what lets all nodes of a list be free; those of a period that is released again stand in front."""
         frees = super()._frees(where)
-        if where == "head" or not self._window.timeout:
+        if where == "head" or not self.window.timeout:
             return frees
         flushed, head, left, end = self._of("flushed", "head", "left", "left_end")
         size, more = self._of("head_size", "left_size")
         again = [
-            f"{self._prefix}_next[{end}], {head}, {size} = {head}, {left}, {size} + {more}",
+            f"{self.prefix}_next[{end}], {head}, {size} = {head}, {left}, {size} + {more}",
             f"{left}, {more} = -1, 0",
         ]
         return [f"if {flushed} != 0 and {left} >= 0:", *indent(again), "else:", *indent(frees)]
 
     def _writes(self, event: Event) -> list[str]:
-        if not self._window.replaces:
+        if not self.window.replaces:
             return super()._writes(event)
-        time, read, (end,) = self._window.time, event.read, self._of("ending")
-        if any(time in one.arguments for one in self._query.computed.values()):
-            raise NotTyped("a function of a time that the window writes", self._query.read.checked.query.span)
+        time, read, (end,) = self.window.time, event.read, self._of("ending")
+        if any(time in one.arguments for one in self.query.computed.values()):
+            raise NotTyped("a function of a time that the window writes", self.query.read.checked.query.span)
         ends = Value(end, "False", Type.LONG)
         return super()._writes(replace(event, read=lambda place: ends if place == time else read(place)))
 
     def takes(self, event: Event) -> list[str]:
         """Return what is done with an event."""
-        assert self._window.time is not None
+        assert self.window.time is not None
         begin, ending, newest = self._of("begin", "ending", "reached")
-        span, start, started = self._window.span, self._window.start, self._window.started
+        span, start, started = self.window.span, self.window.start, self.window.started
         following = f"{{0}} + {span} - remainder({{0}} - {begin}, {span})"
         first = start if start is not None else "external" if started is None else event.read(started).text
         opened = following.format("external") if start is not None else f"{begin} + {span}"
         return [
-            f"external = {event.read(self._window.time).text}",
+            f"external = {event.read(self.window.time).text}",
             *self._comes_back(),
             f"if {ending} == {NEVER}:",
             f"    {begin} = {first}",
@@ -193,7 +193,7 @@ class ExternalBatchWriter(BatchWriter):
     def _ends(self, flushed: int) -> list[str]:
         """Return what releases the open period, if there is something in it; `flushed`: by its timeout."""
         released = self._results.hands_over(self._chunk([*self._closes(), *self._releases()]))
-        if not self._window.timeout:
+        if not self.window.timeout:
             return released
         noted, head = self._of("flushed", "head")
         return [f"if {head} >= 0:", *indent(released), f"{noted} = {flushed}"]
@@ -202,17 +202,17 @@ class ExternalBatchWriter(BatchWriter):
 
     def _awaits(self) -> list[str]:
         """Return what lets the timeout begin."""
-        if not self._window.timeout:
+        if not self.window.timeout:
             return []
         (awaited,) = self._of("awaited")
-        return [f"{awaited} = now + {self._window.timeout}", self._timer.asks(awaited)]
+        return [f"{awaited} = now + {self.window.timeout}", self._timer.asks(awaited)]
 
     def _comes_back(self) -> list[str]:
         """Return what finds out when the timeout is over, where no timer was set."""
-        if not self._window.timeout:
+        if not self.window.timeout:
             return []
-        (awaited, asleep), timeout = self._of("awaited", "asleep"), self._window.timeout
-        until = self._whole.until(self._query.read, self._query.operator)
+        (awaited, asleep), timeout = self._of("awaited", "asleep"), self.window.timeout
+        until = self.whole.until(self.query.read, self.query.operator)
         return [
             f"if {asleep} != 0:",
             f"    {asleep} = 0",
@@ -228,7 +228,7 @@ class ExternalBatchWriter(BatchWriter):
             [
                 f"if {awaited} <= due:",
                 f"    if {head} < 0:",
-                f"        {awaited}, {asleep} = now + {self._window.timeout}, 1",
+                f"        {awaited}, {asleep} = now + {self.window.timeout}, 1",
                 "    else:",
                 *indent(indent([*self._ends(1), *self._awaits()])),
             ]

@@ -116,20 +116,20 @@ class FrequentWriter(ListWriter):
 
     @property
     def _frequent(self) -> Frequent:
-        assert isinstance(self._window, Frequent)
-        return self._window
+        assert isinstance(self.window, Frequent)
+        return self.window
 
     def _of(self, name: str, room: str = "", first: str = "0") -> str:
         """Return an array of the window's own: of nodes, or of what `room` says."""
-        return self._whole.arrays.declare(f"{self._prefix}_{name}", NUMBER, room or self._nodes, first)
+        return self.whole.arrays.declare(f"{self.prefix}_{name}", NUMBER, room or self._nodes, first)
 
     @property
     def _capacity(self) -> str:
-        return f"{self._of('capacity', self._query.instances, '16')}[{self._key}]"
+        return f"{self._of('capacity', self.query.instances, '16')}[{self.key}]"
 
     @property
     def _total(self) -> str:
-        return f"{self._of('total', self._query.instances)}[{self._key}]"
+        return f"{self._of('total', self.query.instances)}[{self.key}]"
 
     def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
         """Return what counts the new event, or drops it, where it does not pass."""
@@ -138,7 +138,7 @@ class FrequentWriter(ListWriter):
             self._keys,
             self._frequent,
             self._of("many"),
-            f"{self._prefix}_head_size[{self._key}]",
+            f"{self.prefix}_head_size[{self.key}]",
         )
         found, value = keys.finds(self.asked())
         first, last = list[str](), list[str]()
@@ -192,12 +192,12 @@ class FrequentWriter(ListWriter):
 
     def _goes(self, test: str, leaving: list[str], counts: list[str] | None = None) -> list[str]:
         """Return what lets keys leave whose node ``d`` meets a condition; `counts` is done with each before."""
-        prefix, keys = self._prefix, self._keys
+        prefix, keys = self.prefix, self._keys
         order, spare, bucket = (self._of(name) for name in ("order", "spare", "bucket"))
-        self._whole.arrays.declare("text_starts", NUMBER, "1")
-        self._whole.arrays.declare("text_bytes", FLAG, "1")
+        self.whole.arrays.declare("text_starts", NUMBER, "1")
+        self.whole.arrays.declare("text_bytes", FLAG, "1")
         return [
-            f"n, d = 0, {prefix}_head[{self._key}]",
+            f"n, d = 0, {prefix}_head[{self.key}]",
             "while d >= 0:",
             *indent(counts or []),
             f"    if {test}:",
@@ -215,7 +215,7 @@ class FrequentWriter(ListWriter):
         ]
 
     def _left(self, leaving: list[str]) -> list[str]:
-        groups, timestamp = self._groups, f"{self._prefix}_ts[d]"
+        groups, timestamp = self.groups, f"{self.prefix}_ts[d]"
         leaves = groups.leaves(self.kept, timestamp, groups.number, leaving, counted=False)
         return [*groups.passes(self.kept, [*groups.finds(self.kept), *leaves]), *self._frees()]
 

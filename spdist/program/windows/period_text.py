@@ -34,36 +34,36 @@ class PeriodWriter(BatchWriter):
 
     def _declare(self) -> None:
         super()._declare()
-        arrays, room = self._whole.arrays, "1" if self._period == "0" else self._query.instances
-        self._ending = f"{arrays.declare(f'{self._prefix}_ending', NUMBER, room, NEVER)}[{self._period}]"
-        self._asleep = f"{arrays.declare(f'{self._prefix}_asleep', NUMBER, room)}[{self._period}]"
-        if self._window.passes:
-            arrays.declare(f"{self._prefix}_came", FLAG, self._query.instances)
-        self._timer = TimerWriter(arrays, self._query, self._key, self._query.operator)
+        arrays, room = self.whole.arrays, "1" if self._period == "0" else self.query.instances
+        self._ending = f"{arrays.declare(f'{self.prefix}_ending', NUMBER, room, NEVER)}[{self._period}]"
+        self._asleep = f"{arrays.declare(f'{self.prefix}_asleep', NUMBER, room)}[{self._period}]"
+        if self.window.passes:
+            arrays.declare(f"{self.prefix}_came", FLAG, self.query.instances)
+        self._timer = TimerWriter(arrays, self.query, self.key, self.query.operator)
 
     def block(self, event: Event, loop: Callable[[list[str]], list[str]]) -> list[str]:
         """Return what is done with a chunk of events; see `BatchWriter.block`."""
-        some, ends = self._whole.name(), self._whole.name()
+        some, ends = self.whole.name(), self.whole.name()
         begins = [f"{some} = 0", f"{ends} = 0"]
         first = [f"if {some} == 0:", f"    {some} = 1", *indent([*self._looks(ends), *self._begins(ends)])]
         test = f"if {ends} != 0:"
-        if not self._window.passes:
+        if not self.window.passes:
             released = self._results.hands_over(self._chunk([*self._closes(), *self._releases()]))
             return [*begins, *loop([*first, *self._collects(event, ends)]), test, *indent(released)]
-        passing = [*first, *self._copied.comes(f"{self._prefix}_came[{self._key}]", event), *self._passes(event)]
+        passing = [*first, *self._copied.comes(f"{self.prefix}_came[{self.key}]", event), *self._passes(event)]
         chunk = [*begins, *loop(passing), test, *indent(self._closes())]
         return self._results.hands_over(self._chunk(chunk))
 
     def wakes(self) -> list[str]:
         """Return what is done when the timer of a key is due."""
-        ends = self._whole.name()
-        body = self._chunk([*self._closes(), *([] if self._window.passes else self._releases())])
+        ends = self.whole.name()
+        body = self._chunk([*self._closes(), *([] if self.window.passes else self._releases())])
         return self._timer.wakes(
             [
                 f"{ends} = 0",
                 f"if now >= {self._ending}:",
                 f"    if {' and '.join([*self._calm, self._timer.is_only()])}:",
-                f"        {self._asleep} = {self._key} + 1",
+                f"        {self._asleep} = {self.key} + 1",
                 "    else:",
                 *indent(indent(self._ends(ends))),
                 f"if {ends} != 0:",
@@ -74,10 +74,10 @@ class PeriodWriter(BatchWriter):
     @property
     def _calm(self) -> list[str]:
         """The conditions under which a period that ends puts out nothing."""
-        prefix, key = self._prefix, self._key
-        held = (name for name in self._query.read.lists if name == "head" or self._expires)
+        prefix, key = self.prefix, self.key
+        held = (name for name in self.query.read.lists if name == "head" or self._expires)
         calm = [f"{prefix}_{name}[{key}] < 0" for name in held]
-        return [*calm, *([f"{prefix}_came[{key}] == 0"] if self._window.passes else [])]
+        return [*calm, *([f"{prefix}_came[{key}] == 0"] if self.window.passes else [])]
 
     def _begins(self, ends: str) -> list[str]:
         """Return what is done with the first event of a chunk; `ends`: whether it has ended the open period."""
@@ -93,8 +93,8 @@ class PeriodWriter(BatchWriter):
 
     def _looks(self, ends: str) -> list[str]:
         """Return what finds out whether an event ends the open period, or opens the first one."""
-        ending, asleep, span, start = self._ending, self._asleep, self._window.span, self._window.start
-        until = self._whole.until(self._query.read, self._query.operator)
+        ending, asleep, span, start = self._ending, self._asleep, self.window.span, self.window.start
+        until = self.whole.until(self.query.read, self.query.operator)
         first = f"now + {span}" if start is None else f"now + {span} - remainder(now - {start}, {span})"
         return [
             f"if {asleep} != 0:",
@@ -110,16 +110,16 @@ class PeriodWriter(BatchWriter):
         ]
 
     def _ends(self, ends: str) -> list[str]:
-        return [f"{ends} = 1", f"{self._ending} += {self._window.span}", self._timer.asks(self._ending)]
+        return [f"{ends} = 1", f"{self._ending} += {self.window.span}", self._timer.asks(self._ending)]
 
     def _resets(self) -> list[str]:
         """Return what lets all totals begin anew, where an event has come since they did."""
-        came = f"{self._prefix}_came[{self._key}]"
+        came = f"{self.prefix}_came[{self.key}]"
         resets = super()._resets()
-        if self._window.passes:
+        if self.window.passes:
             return [f"if {came} != 0:", *indent([f"{came} = 0", *resets])]
-        return [f"if {self._prefix}_head[{self._key}] >= 0:", *indent(resets)] if resets else []
+        return [f"if {self.prefix}_head[{self.key}] >= 0:", *indent(resets)] if resets else []
 
     @property
     def _reset_at(self) -> str:
-        return self._copied.noted if self._window.passes else f"{self._prefix}_ts[{self._prefix}_head[{self._key}]]"
+        return self._copied.noted if self.window.passes else f"{self.prefix}_ts[{self.prefix}_head[{self.key}]]"

@@ -97,56 +97,56 @@ class SessionWriter(WindowWriter):
 
     @property
     def _sessions(self) -> Sessions:
-        assert isinstance(self._window, Sessions)
-        return self._window
+        assert isinstance(self.window, Sessions)
+        return self.window
 
     @property
     def _room(self) -> str:
         if self._sessions.key is None:
-            return self._query.instances
-        return f"groups {self._prefix}_s"
+            return self.query.instances
+        return f"groups {self.prefix}_s"
 
     def _declare(self) -> None:
-        arrays, prefix, room = self._whole.arrays, self._prefix, self._room
+        arrays, prefix, room = self.whole.arrays, self.prefix, self._room
         for name in ("start", "end", "place", "due_keys", "due_other"):
             arrays.declare(f"{prefix}_{name}", NUMBER, room)
         arrays.declare(f"{prefix}_hash", NUMBER, room, "-1")
-        arrays.declare(f"{prefix}_keys", NUMBER, self._query.instances)
-        arrays.declare(f"{prefix}_capacity", NUMBER, self._query.instances, "16")
+        arrays.declare(f"{prefix}_keys", NUMBER, self.query.instances)
+        arrays.declare(f"{prefix}_capacity", NUMBER, self.query.instances, "16")
         arrays.declare(f"{prefix}_due_known", FLAG, room)
         arrays.declare(f"{prefix}_last", NUMBER, room, "-1")
         arrays.declare(f"{prefix}_ends", NUMBER, f"ends {prefix}", width=3)
         arrays.declare("text_starts", NUMBER, "1")
         arrays.declare("text_bytes", FLAG, "1")
-        self._whole.sorts_texts = True
+        self.whole.sorts_texts = True
 
     @property
     def _owner(self) -> str:
         """The array of the numbers of the partition's keys."""
-        return self._whole.arrays.declare(f"{self._prefix}_owner", NUMBER, self._room)
+        return self.whole.arrays.declare(f"{self.prefix}_owner", NUMBER, self._room)
 
     @property
     def _capacity(self) -> str:
         """Source of how many buckets the map of the keys has."""
-        return f"{self._prefix}_capacity[{self._key}]"
+        return f"{self.prefix}_capacity[{self.key}]"
 
     @property
     def left_at(self) -> str:
         """Source of the timestamp of an event that leaves."""
-        return f"{self._prefix}_ts[d]"
+        return f"{self.prefix}_ts[d]"
 
     def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
         """Return what lets the new event join a session, as ``d``; -1 where it only passes. One too late is dropped."""
         self._declare()
         assert self._timer is not None
-        prefix, gap, place, found, null = self._prefix, self._window.span, self._key, list[str](), "0"
+        prefix, gap, place, found, null = self.prefix, self.window.span, self.key, list[str](), "0"
         if self._sessions.key is not None:
-            value, place = read(self._sessions.key), f"s{self._prefix}"
+            value, place = read(self._sessions.key), f"s{self.prefix}"
             null = f"(1 if {value.null} else 0)"
-            owner = [self._key] if self._query.keyed is not None else []
+            owner = [self.key] if self.query.keyed is not None else []
             words = [*owner, f"0 if {value.null} else {value.text}", null]
-            found = finds(self._whole.arrays, f"{prefix}_s_k", self._room, words, place)
-            hashed, size, capacity = f"{prefix}_hash[{place}]", f"{prefix}_keys[{self._key}]", self._capacity
+            found = finds(self.whole.arrays, f"{prefix}_s_k", self._room, words, place)
+            hashed, size, capacity = f"{prefix}_hash[{place}]", f"{prefix}_keys[{self.key}]", self._capacity
             found += [
                 f"if {hashed} < 0:",
                 f"    {hashed} = 0 if {value.null} else text_hash(0, text_starts, text_bytes, {value.text})",
@@ -155,8 +155,8 @@ class SessionWriter(WindowWriter):
                 f"    if 4 * {size} >= 3 * {capacity}:",
                 f"        {capacity} *= 2",
             ]
-        if self._query.keyed is not None:
-            found.append(f"{self._owner}[{place}] = {self._key}")
+        if self.query.keyed is not None:
+            found.append(f"{self._owner}[{place}] = {self.key}")
         start, end, last = (f"{prefix}_{name}[{place}]" for name in ("start", "end", "last"))
         opens = [
             f"{end} = {timestamp} + {gap}",
@@ -202,7 +202,7 @@ class SessionWriter(WindowWriter):
         """Return what ends the sessions that are over, in the order of their ends, then of the map of their keys."""
         self._declare()
         assert self._timer is not None
-        groups, prefix = self._groups, self._prefix
+        groups, prefix = self.groups, self.prefix
         keys = f"{prefix}_due_keys, {prefix}_due_other"
         sorts = [f"sort_places({keys}, {prefix}_{by}, text_starts, text_bytes, 0, n, 0)" for by in ("place", "end")]
         ends = [
@@ -228,10 +228,10 @@ class SessionWriter(WindowWriter):
             "    n += 1",
         ]
         stays, again = list[str](), list[str]()
-        if self._query.keyed is not None:
-            at = self._whole.arrays.declare(f"{prefix}_stays", NUMBER, f"ends {prefix}", width=3)
+        if self.query.keyed is not None:
+            at = self.whole.arrays.declare(f"{prefix}_stays", NUMBER, f"ends {prefix}", width=3)
             noted = f"{at}[3 * high], {at}[3 * high + 1], {at}[3 * high + 2] = when, void, low"
-            stays = [f"if {self._owner}[low] != {self._key}:", f"    {noted}", "    high += 1", "    continue"]
+            stays = [f"if {self._owner}[low] != {self.key}:", f"    {noted}", "    high += 1", "    continue"]
             again = [
                 "for k in range(high):",
                 f"    timer_set({prefix}_ends, {at}[3 * k], {at}[3 * k + 1], {at}[3 * k + 2])",

@@ -52,7 +52,7 @@ class PassingWriter(WindowWriter):
     @property
     def left_at(self) -> str:
         """Source of the timestamp of an event that leaves."""
-        return f"{self._prefix}_ts[d]" if self._window.resets else "now"
+        return f"{self.prefix}_ts[d]" if self.window.resets else "now"
 
     def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
         """Return what lets the new event be there."""
@@ -60,7 +60,7 @@ class PassingWriter(WindowWriter):
 
     def pushes_out(self, leaving: list[str]) -> list[str]:
         """Return what lets the new event leave."""
-        return self._left(leaving) if self._window.is_left else self._frees()
+        return self._left(leaving) if self.window.is_left else self._frees()
 
     def leaves(self, leaving: list[str], enters: bool = False) -> list[str]:
         """Return nothing: none is there any more."""

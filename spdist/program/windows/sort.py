@@ -91,15 +91,15 @@ class SortedWriter(WindowWriter):
 
     @property
     def _orders(self) -> tuple[tuple[int, bool], ...]:
-        assert isinstance(self._window, Sorted)
-        return self._window.orders
+        assert isinstance(self.window, Sorted)
+        return self.window.orders
 
     def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
         """Return what lets the new event enter; what it pushes out leaves after it."""
-        prefix, key = self._prefix, self._key
-        self._whole.arrays.declare(f"{prefix}_before", NUMBER, self._nodes, "-1")
-        ordered = f"{self._whole.arrays.declare(f'{prefix}_ordered', FLAG, self._room)}[{key}]"
-        fresh, rest = self._whole.name(), self._whole.name()
+        prefix, key = self.prefix, self.key
+        self.whole.arrays.declare(f"{prefix}_before", NUMBER, self._nodes, "-1")
+        ordered = f"{self.whole.arrays.declare(f'{prefix}_ordered', FLAG, self._room)}[{key}]"
+        fresh, rest = self.whole.name(), self.whole.name()
         links = f"{prefix}_head, {prefix}_head_end, {prefix}_before, {prefix}_next"
         places = []
         for number, (attribute, descending) in enumerate(self._orders):
@@ -107,13 +107,13 @@ class SortedWriter(WindowWriter):
             if value.type is Type.STRING:
                 continue
             text = f"real_place({value.text})" if value.type in (Type.FLOAT, Type.DOUBLE) else value.text
-            array = self._whole.arrays.declare(f"{prefix}_p{number}", NUMBER, self._nodes)
+            array = self.whole.arrays.declare(f"{prefix}_p{number}", NUMBER, self._nodes)
             places.append(f"{array}[d] = {f'~({text})' if descending else text}")
         return [
             *self._holds(read, timestamp),
             *places,
             f"{prefix}_head_size[{key}] += 1",
-            f"if {prefix}_head_size[{key}] <= {self._window.length}:",
+            f"if {prefix}_head_size[{key}] <= {self.window.length}:",
             f"    append({links}, {key}, d)",
             "else:",
             f"    {fresh}, {rest} = d, -1",
@@ -131,7 +131,7 @@ class SortedWriter(WindowWriter):
 
     def _inserts(self) -> list[str]:
         """Return what puts node ``d`` into its place."""
-        prefix, key = self._prefix, self._key
+        prefix, key = self.prefix, self.key
         return [
             f"low, high = {prefix}_head[{key}], {prefix}_head_end[{key}]",
             f"while high >= 0 and ({self._is_before('high')}):",
@@ -157,9 +157,9 @@ class SortedWriter(WindowWriter):
         """Return the condition under which the new event comes before another one: of equal ones it is the last."""
         test = ""
         for number, (attribute, descending) in reversed(list(enumerate(self._orders))):
-            is_text = self._query.read.types[attribute] is Type.STRING
+            is_text = self.query.read.types[attribute] is Type.STRING
             mine, other = (
-                self.kept_at(attribute, one).text if is_text else f"{self._prefix}_p{number}[{one}]"
+                self.kept_at(attribute, one).text if is_text else f"{self.prefix}_p{number}[{one}]"
                 for one in ("d", node)
             )
             less = self._text_is_less(mine, other, descending) if is_text else f"{mine} < {other}"
@@ -167,16 +167,16 @@ class SortedWriter(WindowWriter):
         return test
 
     def _text_is_less(self, mine: str, other: str, descending: bool) -> str:
-        self._whole.arrays.declare("text_starts", NUMBER, "1")
-        self._whole.arrays.declare("text_bytes", FLAG, "1")
-        self._whole.sorts_texts = True
+        self.whole.arrays.declare("text_starts", NUMBER, "1")
+        self.whole.arrays.declare("text_bytes", FLAG, "1")
+        self.whole.sorts_texts = True
         return f"text_is_less(text_starts, text_bytes, {', '.join((other, mine) if descending else (mine, other))})"
 
     def pushes_out(self, leaving: list[str]) -> list[str]:
         """Return what lets the last event leave where there are too many; for `leaving` see `enters`."""
-        prefix, key = self._prefix, self._key
+        prefix, key = self.prefix, self.key
         return [
-            f"if {prefix}_head_size[{key}] > {self._window.length}:",
+            f"if {prefix}_head_size[{key}] > {self.window.length}:",
             f"    d = {prefix}_head_end[{key}]",
             f"    low = {prefix}_before[d]",
             f"    {prefix}_head_end[{key}] = low",

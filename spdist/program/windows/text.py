@@ -17,6 +17,8 @@ __all__ = ["WindowWriter"]
 class WindowWriter:
     """Writes what happens in a window that events leave one by one, oldest first; the event's node is ``d``.
 
+    A window of its own changes `enters`, and what else it does in another way.
+
     Parameters
     ----------
     whole : Whole
@@ -35,19 +37,20 @@ class WindowWriter:
     asked: Callable[[], TypedWriter]
 
     def __init__(self, whole: Whole, query: QueryText, window: Sliding, key: str, groups: GroupWriter) -> None:
-        self._whole = whole
-        self._query = query
-        self._window = window
-        self._key = key
-        self._groups = groups
-        self._prefix = query.name
+        self.whole = whole
+        self.query = query
+        self.window = window
+        self.key = key
+        self.groups = groups
+        #: What the names of its arrays begin with.
+        self.prefix = query.name
         self._nodes = f"nodes {query.name}"
         self._timer = TimerWriter(whole.arrays, query, key, query.operator) if query.read.timed else None
         query.kept = query.kept_with({*self._wanted(), *window.compared, *query.tested}, whole.needed)
 
     def _wanted(self) -> list[int]:
         """Return the attributes that are read of an event behind its entering."""
-        query, groups = self._query, self._groups
+        query, groups = self.query, self.groups
         read, whole = query.read, query.read.puts_out_expired or groups.conditions
         return query.shown if whole or (isinstance(read, Read) and read.shows_held) else groups.attributes()
 
@@ -72,7 +75,7 @@ class WindowWriter:
 
     def _comes_last(self, read: Callable[[int], Value], timestamp: str) -> list[str]:
         """Return what puts the new event at the end of the list, as ``d``."""
-        prefix, key = self._prefix, self._key
+        prefix, key = self.prefix, self.key
         return [
             *self._holds(read, timestamp),
             f"{prefix}_next[d] = -1",
@@ -96,11 +99,11 @@ class WindowWriter:
     @property
     def _room(self) -> str:
         """The room of lists."""
-        return self._query.instances
+        return self.query.instances
 
     def _holds(self, read: Callable[[int], Value], timestamp: str) -> list[str]:
         """Return what lets a node, ``d``, be that of the new event."""
-        arrays, prefix = self._whole.arrays, self._prefix
+        arrays, prefix = self.whole.arrays, self.prefix
         for name in ("head", "head_end"):
             arrays.declare(f"{prefix}_{name}", NUMBER, self._room, "-1")
         arrays.declare(f"{prefix}_head_size", NUMBER, self._room)
@@ -118,10 +121,10 @@ class WindowWriter:
 
     def _writes(self, read: Callable[[int], Value], timestamp: str) -> list[str]:
         """Return what writes the new event into node ``d``."""
-        lines = [f"{self._whole.arrays.declare(f'{self._prefix}_ts', NUMBER, self._nodes)}[d] = {timestamp}"]
-        for place in self._query.kept:
+        lines = [f"{self.whole.arrays.declare(f'{self.prefix}_ts', NUMBER, self._nodes)}[d] = {timestamp}"]
+        for place in self.query.kept:
             value = read(place)
-            values, nulls = self._whole.attribute(f"{self._prefix}_w", place, value.type, self._nodes)
+            values, nulls = self.whole.attribute(f"{self.prefix}_w", place, value.type, self._nodes)
             lines += [f"{values}[d] = {value.text}", f"{nulls}[d] = {value.null}"]
         return lines
 
@@ -129,29 +132,29 @@ class WindowWriter:
         """Return what asks for a wake-up when the event leaves, where it is later than all before."""
         if self._timer is None:
             return []
-        asks = self._timer.asks(f"{timestamp} + {self._window.span}")
-        if self._window.length:  # each event is waited for
+        asks = self._timer.asks(f"{timestamp} + {self.window.span}")
+        if self.window.length:  # each event is waited for
             return [asks]
-        latest = self._whole.arrays.declare(f"{self._prefix}_latest", NUMBER, self._query.instances, NEVER)
+        latest = self.whole.arrays.declare(f"{self.prefix}_latest", NUMBER, self.query.instances, NEVER)
         return [
-            f"if {timestamp} > {latest}[{self._key}]:",
-            f"    {latest}[{self._key}] = {timestamp}",
+            f"if {timestamp} > {latest}[{self.key}]:",
+            f"    {latest}[{self.key}] = {timestamp}",
             f"    {asks}",
         ]
 
     def wakes(self, results: ResultWriter, leaving: list[str]) -> list[str]:
         """Return what is done when the timer of a key is due; for `leaving` see `enters`."""
         assert self._timer is not None
-        groups, prefix, key = self._groups, self._prefix, self._key
+        groups, prefix, key = self.groups, self.prefix, self.key
         lines = self.leaves(leaving)
         body = results.hands_over([*groups.before(), *lines, *groups.forgets()])
-        if self._query.keyed is not None and not self._window.length and self._window.unique is None:
+        if self.query.keyed is not None and not self.window.length and self.window.unique is None:
             body += [f"if {prefix}_head[{key}] < 0:", f"    {prefix}_latest[{key}] = {NEVER}"]
         return self._timer.wakes(body)
 
     def leaves(self, leaving: list[str], enters: bool = False) -> list[str]:
         """Return what lets the events leave whose time is over, or the oldest where there are enough; see `enters`."""
-        window, prefix, key = self._window, self._prefix, self._key
+        window, prefix, key = self.window, self.prefix, self.key
         full = f"if {prefix}_head_size[{key}] >= {window.length}:"
         due = f"while {prefix}_head[{key}] >= 0 and {prefix}_ts[{prefix}_head[{key}]] <= now - {window.span}:"
         tests = [*([due] if window.span else []), *([full] if enters and window.length else [])]
@@ -162,7 +165,7 @@ class WindowWriter:
 
     def _oldest(self) -> list[str]:
         """Return what takes the oldest event off the list, as ``d``."""
-        prefix, key = self._prefix, self._key
+        prefix, key = self.prefix, self.key
         return [
             f"d = {prefix}_head[{key}]",
             f"{prefix}_head[{key}] = {prefix}_next[d]",
@@ -177,20 +180,20 @@ class WindowWriter:
 
     def _off(self, leaving: list[str]) -> list[str]:
         """Return what takes the event of node ``d`` off the totals, and tells of that."""
-        prefix, groups = self._prefix, self._groups
+        prefix, groups = self.prefix, self.groups
         return groups.passes(self.kept, groups.leaves(self.kept, f"{prefix}_ts[d]", f"{prefix}_g[d]", leaving))
 
     def _frees(self, node: str = "d") -> list[str]:
         """Return what lets a node be free."""
-        prefix = self._prefix
+        prefix = self.prefix
         return [f"{prefix}_next[{node}] = {prefix}_free[0]", f"{prefix}_free[0] = {node}"]
 
     def remembers(self) -> list[str]:
         """Return what notes the group of the event that has entered."""
-        if not self._groups.aggregated:
+        if not self.groups.aggregated:
             return []
-        group = self._whole.arrays.declare(f"{self._prefix}_g", NUMBER, self._nodes, "-1")
-        return [f"{group}[d] = {self._groups.number}", *self._groups.counts()]
+        group = self.whole.arrays.declare(f"{self.prefix}_g", NUMBER, self._nodes, "-1")
+        return [f"{group}[d] = {self.groups.number}", *self.groups.counts()]
 
     def kept(self, place: int) -> Value:
         """Return the value of an attribute of the event of node ``d``."""
@@ -198,6 +201,6 @@ class WindowWriter:
 
     def kept_at(self, place: int, node: str) -> Value:
         """Return the value of an attribute of the event of a node."""
-        type = self._query.type_at(place)
-        values, nulls = self._whole.attribute(f"{self._prefix}_w", place, type, self._nodes)
+        type = self.query.type_at(place)
+        values, nulls = self.whole.attribute(f"{self.prefix}_w", place, type, self._nodes)
         return Value(f"{values}[{node}]", f"{nulls}[{node}] != 0", type)

@@ -38,12 +38,12 @@ class UniqueWriter(WindowWriter):
 
     @property
     def _unique(self) -> Unique:
-        assert self._window.unique is not None
-        return self._window.unique
+        assert self.window.unique is not None
+        return self.window.unique
 
     @property
     def _keys(self) -> UniqueKeys:
-        return UniqueKeys(self._whole, self._query, self._unique, self._key)
+        return UniqueKeys(self.whole, self.query, self._unique, self.key)
 
     @property
     def _room(self) -> str:
@@ -51,12 +51,12 @@ class UniqueWriter(WindowWriter):
 
     def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
         """Return what lets the new event enter, and the one before leave, or drops the new one."""
-        keys, prefix = self._keys, self._prefix
+        keys, prefix = self._keys, self.prefix
         head = f"{prefix}_head[{keys.number}]"
         before = [f"d = {head}", "if d >= 0:", *indent(self._left(leaving))]
         if self._unique.first:
-            if not (self._query.is_found or self._query.notes_looks):  # else somebody may ask for them
-                self._query.kept = []
+            if not (self.query.is_found or self.query.notes_looks):  # else somebody may ask for them
+                self.query.kept = []
             before = [f"if {head} >= 0:", "    continue"]
         return [
             *keys.finds(self.asked())[0],
@@ -81,20 +81,20 @@ class ListWriter(UniqueWriter):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._query.kept = sorted({*self._query.kept, *self._unique.places})
+        self.query.kept = sorted({*self.query.kept, *self._unique.places})
         self._leaving: list[str] = []
-        self._timestamp = ""
-        self._old = self._whole.name()
-        self._links = f"{self._prefix}_head, {self._prefix}_head_end, {self._prefix}_before, {self._prefix}_next"
+        self.timestamp = ""
+        self._old = self.whole.name()
+        self._links = f"{self.prefix}_head, {self.prefix}_head_end, {self.prefix}_before, {self.prefix}_next"
 
     @property
     def _room(self) -> str:
-        return self._query.instances
+        return self.query.instances
 
     def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
         """Return what finds the event of the same key, and makes a node of the new one."""
-        self._whole.arrays.declare(f"{self._prefix}_before", NUMBER, self._nodes, "-1")
-        self._leaving, self._timestamp = leaving, timestamp
+        self.whole.arrays.declare(f"{self.prefix}_before", NUMBER, self._nodes, "-1")
+        self._leaving, self.timestamp = leaving, timestamp
         keys = self._keys
         return [
             *keys.finds(self.asked())[0],
@@ -104,10 +104,10 @@ class ListWriter(UniqueWriter):
         ]
 
     def _appends(self, node: str) -> list[str]:
-        return [f"append({self._links}, {self._key}, {node})", f"{self._prefix}_head_size[{self._key}] += 1"]
+        return [f"append({self._links}, {self.key}, {node})", f"{self.prefix}_head_size[{self.key}] += 1"]
 
     def _unlinks(self, node: str) -> list[str]:
-        return [f"unlink({self._links}, {self._key}, {node})", f"{self._prefix}_head_size[{self._key}] -= 1"]
+        return [f"unlink({self._links}, {self.key}, {node})", f"{self.prefix}_head_size[{self.key}] -= 1"]
 
 
 def gone(node: str) -> str:
@@ -126,18 +126,18 @@ class UniqueTimeWriter(ListWriter):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        types = self._query.read.types
+        types = self.query.read.types
         if Type.OBJECT in types:
-            raise NotTyped("the window unique:time of objects", self._query.read.checked.query.span)
-        self._query.kept = sorted({*self._query.kept, *range(len(types))})
+            raise NotTyped("the window unique:time of objects", self.query.read.checked.query.span)
+        self.query.kept = sorted({*self.query.kept, *range(len(types))})
 
     def changes(self) -> list[str]:
         """Return what lets the new event into the list, and others leave, once its group is known."""
-        old, prefix = self._old, self._prefix
+        old, prefix = self._old, self.prefix
         return [
             *self._appends("d"),
-            *self._asks(self._timestamp),
-            f"low = {prefix}_head[{self._key}] if {old} == -1 else -1",
+            *self._asks(self.timestamp),
+            f"low = {prefix}_head[{self.key}] if {old} == -1 else -1",
             # What is too old is looked for behind the event that is replaced, and not at all where that had left.
             f"if {old} >= 0:",
             f"    d, low = {old}, {prefix}_next[{old}]",
@@ -152,8 +152,8 @@ class UniqueTimeWriter(ListWriter):
 
     def _are_equal(self, left: str, right: str) -> str:
         """Return the condition under which the events of two nodes are equal, as Java has it."""
-        tests = [f"{self._prefix}_ts[{left}] == {self._prefix}_ts[{right}]"]
-        for place in range(len(self._query.read.types)):
+        tests = [f"{self.prefix}_ts[{left}] == {self.prefix}_ts[{right}]"]
+        for place in range(len(self.query.read.types)):
             one, other = self.kept_at(place, left), self.kept_at(place, right)
             tests.append(f"({one.null}) == ({other.null}) and ({one.null} or {key_word(one)} == {key_word(other)})")
         return " and ".join(tests)
@@ -169,18 +169,18 @@ class UniqueTimeWriter(ListWriter):
 
     def _expires(self, first: str) -> list[str]:
         """Return what lets the events leave that are too old, up to one that is not, the node `first` before others."""
-        prefix = self._prefix
+        prefix = self.prefix
         return [
-            f"while {first} >= 0 and {prefix}_ts[{first}] <= now - {self._window.span}:",
+            f"while {first} >= 0 and {prefix}_ts[{first}] <= now - {self.window.span}:",
             f"    d = {first}",
             *indent(self._expired()),
-            f"    {first} = {prefix}_head[{self._key}]",
+            f"    {first} = {prefix}_head[{self.key}]",
         ]
 
     def leaves(self, leaving: list[str], enters: bool = False) -> list[str]:
         """Return what lets the events leave whose time is over."""
         self._leaving = leaving
-        return [f"low = {self._prefix}_head[{self._key}]", *self._expires("low")]
+        return [f"low = {self.prefix}_head[{self.key}]", *self._expires("low")]
 
 
 class UniqueLengthWriter(ListWriter):
@@ -201,13 +201,13 @@ class UniqueLengthWriter(ListWriter):
 
     def changes(self) -> list[str]:
         """Return what lets the new event into the list, and others leave, once its group is known."""
-        arrays, prefix, key, old = self._whole.arrays, self._prefix, self._key, self._old
+        arrays, prefix, key, old = self.whole.arrays, self.prefix, self.key, self._old
         number, passed, torn, count = (
-            f"{arrays.declare(f'{prefix}_{name}', NUMBER, self._query.instances)}[{key}]"
+            f"{arrays.declare(f'{prefix}_{name}', NUMBER, self.query.instances)}[{key}]"
             for name in ("number", "passed", "torn", "count")
         )
         held = arrays.declare(f"{prefix}_held", NUMBER, self._nodes)
-        fresh, stays = self._whole.name(), self._whole.name()
+        fresh, stays = self.whole.name(), self.whole.name()
         head, tail = f"{prefix}_head[{key}]", f"{prefix}_head_end[{key}]"
         holds = [
             f"if {head} < 0:",
@@ -232,7 +232,7 @@ class UniqueLengthWriter(ListWriter):
             *indent(holds),
             "else:",
             f"    {count} += 1",
-            f"    if {count} <= {self._window.length}:",
+            f"    if {count} <= {self.window.length}:",
             *indent(indent(holds)),
             f"    elif {head} >= 0:",
             f"        d = {head}",
@@ -241,14 +241,14 @@ class UniqueLengthWriter(ListWriter):
             f"        {held}[d] = 0",
             *indent(indent([*self._unlinks("d"), *holds])),
             "    else:",
-            f"        d, left_at = {fresh}, {self._timestamp}",
+            f"        d, left_at = {fresh}, {self.timestamp}",
             "if d >= 0:",
             *indent(self._goes(stays)),
         ]
 
     def _goes(self, stays: str) -> list[str]:
         """Return what is done for an event that leaves; its node stays where it is held, or is its key's latest one."""
-        prefix, keys, groups = self._prefix, self._keys, self._groups
+        prefix, keys, groups = self.prefix, self._keys, self.groups
         counts = f"{prefix}_members[{prefix}_g[d]] += {stays}"
         goes = [
             *([counts] if groups.grouped and groups.aggregated else []),
@@ -268,9 +268,9 @@ class UniqueBatchText(BatchWriter):
 
     def _declare(self) -> None:
         super()._declare()
-        assert self._window.unique is not None
-        self._unique = self._window.unique
-        self._keys = UniqueKeys(self._whole, self._query, self._unique, self._key)
+        assert self.window.unique is not None
+        self._unique = self.window.unique
+        self._keys = UniqueKeys(self.whole, self.query, self._unique, self.key)
 
     def _holds(self, event: Event, where: str) -> list[str]:
         """Return what puts an event at the end of a list, or where the one of its key is, as ``d``."""
@@ -313,24 +313,24 @@ class UniqueBatchWriter(UniqueBatchText):
 
     def _declare(self) -> None:
         super()._declare()
-        arrays, prefix = self._whole.arrays, self._prefix
-        arrays.declare(f"{prefix}_capacity", NUMBER, self._query.instances, "16")
+        arrays, prefix = self.whole.arrays, self.prefix
+        arrays.declare(f"{prefix}_capacity", NUMBER, self.query.instances, "16")
         for name in ("hash", "bucket", "order", "spare"):
             arrays.declare(f"{prefix}_{name}", NUMBER, self._nodes)
         arrays.declare("text_starts", NUMBER, "1")
         arrays.declare("text_bytes", FLAG, "1")
 
     def _notes(self, value: Value) -> list[str]:
-        capacity, hashed = f"{self._prefix}_capacity[{self._key}]", f"{self._prefix}_hash[d]"
+        capacity, hashed = f"{self.prefix}_capacity[{self.key}]", f"{self.prefix}_hash[d]"
         return [
             f"{hashed} = {self._keys.hashed(value)}",
             f"{hashed} = {hashed} ^ ({hashed} >> 16)",
-            f"if 4 * {self._prefix}_head_size[{self._key}] > 3 * {capacity}:",
+            f"if 4 * {self.prefix}_head_size[{self.key}] > 3 * {capacity}:",
             f"    {capacity} *= 2",
         ]
 
     def _releases(self) -> list[str]:
-        prefix, key = self._prefix, self._key
+        prefix, key = self.prefix, self.key
         each = [
             f"{prefix}_order[n], {prefix}_ts[d] = d, now",
             f"{prefix}_bucket[d] = {prefix}_hash[d] & ({prefix}_capacity[{key}] - 1)",
@@ -353,7 +353,7 @@ class UniqueBatchWriter(UniqueBatchText):
     @property
     def _asks_for_first(self) -> bool:
         """Whether it is seen that totals do not begin anew with the first batch: there are those of a join's pairs."""
-        return self._query.notes_resets or self._query.is_found
+        return self.query.notes_resets or self.query.is_found
 
     def _renews(self) -> list[str]:
         renews = super()._renews()
@@ -375,21 +375,21 @@ class UniquePeriodWriter(UniqueBatchWriter, PeriodWriter):
 
     @property
     def _period(self) -> str:
-        return self._key
+        return self.key
 
     def _declare(self) -> None:
         super()._declare()
-        if self._window.length:
-            self._whole.arrays.declare(f"{self._prefix}_full", FLAG, self._query.instances)
+        if self.window.length:
+            self.whole.arrays.declare(f"{self.prefix}_full", FLAG, self.query.instances)
 
     @property
     def _full(self) -> str:
-        return f"{self._prefix}_full[{self._key}]" if self._window.length else ""
+        return f"{self.prefix}_full[{self.key}]" if self.window.length else ""
 
     @property
     def _drops(self) -> str:
         """Source of whether the rest of a chunk is dropped."""
-        return f"drops{self._prefix}"
+        return f"drops{self.prefix}"
 
     def _begins(self, ends: str) -> list[str]:
         """Return what is done with the first event of a chunk, which may have ended the open period."""
@@ -406,13 +406,13 @@ class UniquePeriodWriter(UniqueBatchWriter, PeriodWriter):
             f"if {self._drops} != 0:",
             "    continue",
             *super()._collects(event, ends),
-            f"if {self._prefix}_head_size[{self._key}] >= {self._window.length}:",
+            f"if {self.prefix}_head_size[{self.key}] >= {self.window.length}:",
             f"    {self._full}, {self._drops}, {ends} = 1, 1, 1",
         ]
 
     @property
     def _calm(self) -> list[str]:
-        left = [] if self._expires or not self._keeps else [f"{self._prefix}_left[{self._key}] < 0"]
+        left = [] if self._expires or not self._keeps else [f"{self.prefix}_left[{self.key}] < 0"]
         return [*super()._calm, *left, *([f"{self._full} == 0"] if self._full else [])]
 
     def _ended(self, released: list[str]) -> list[str]:
