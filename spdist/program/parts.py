@@ -255,8 +255,8 @@ class QueryText:
 
     @property
     def shows_expired(self) -> bool:
-        """Whether it is shown to somebody what leaves its window."""
-        return self.read.puts_out_expired
+        """Whether something is done with what leaves its window: it is shown to somebody, or taken off totals."""
+        return self.read.puts_out_expired or (isinstance(self.read, Read) and self.read.takes_off)
 
     @property
     def is_found(self) -> bool:

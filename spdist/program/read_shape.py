@@ -9,7 +9,7 @@ from spdist.language import ast
 from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.scope import Reference
 from spdist.language.types import Schema, Type
-from spdist.operators.selection.aggregates import aggregates_in
+from spdist.operators.selection.aggregates import aggregates_in, totals_in
 from spdist.program.expressions import NotTyped
 from spdist.program.functions.expansion import Expansion, expansion_of
 from spdist.program.functions.forms import CLOCKS
@@ -106,7 +106,14 @@ class Read:
         """Whether events can be taken off the totals again, and not only all of them at a time."""
         if self.released is not None:
             return True
-        return self.window is not None and (isinstance(self.window, Sliding) or self.puts_out_expired)
+        window = self.window
+        return window is not None and (isinstance(window, Sliding) or self.puts_out_expired or self.takes_off)
+
+    @property
+    def takes_off(self) -> bool:
+        """Whether what leaves is taken off the totals also where nobody is shown that: they may not begin anew."""
+        window = self.window
+        return isinstance(window, Batched) and window.takes_off and totals_in(self.checked.query.select)
 
     @property
     def timed(self) -> bool:
@@ -125,7 +132,7 @@ class Read:
     @property
     def renews(self) -> bool:
         """Whether what is put out is batches of events that come, each with totals of its own."""
-        return self.batches and self.waits and not self.puts_out_expired
+        return self.batches and self.waits and not (self.puts_out_expired or self.takes_off)
 
     @property
     def lists(self) -> tuple[str, ...]:
@@ -137,7 +144,7 @@ class Read:
     @property
     def keeps_released(self) -> bool:
         """Whether the batch that was released last is kept."""
-        return self.puts_out_expired or self._is_late
+        return self.puts_out_expired or self._is_late or self.takes_off
 
     @property
     def _is_late(self) -> bool:
@@ -307,9 +314,7 @@ def _behind(made: Read, window: Kept, given: ast.SingleInput) -> tuple[ast.Expre
     totals = any(aggregates_in(item.expression) for item in select.items)
     # They only begin anew where the conditions let the copy of an event pass that says so; it must be known.
     calls = any(isinstance(node, ast.FunctionCall) for node in nodes)
-    passes = isinstance(window, Batched) and window.passes
-    unknown = isinstance(window, Batched) and (window.timeout > 0 or window.unique is not None or (passes and calls))
-    stays = totals and isinstance(window, Batched) and made.puts_out_expired and select.group_by
-    if stays or ((totals or shows_snapshots(made.checked)) and unknown):
-        raise NotTyped("totals behind a filter behind such a window", given.span)
+    unknown = isinstance(window, Batched) and window.copies and calls
+    if (totals or shows_snapshots(made.checked)) and unknown:
+        raise NotTyped("totals behind a filter with functions behind such a window", given.span)
     return conditions

@@ -10,6 +10,7 @@ __all__ = [
     "BEHIND",
     "BEHIND_COPIES",
     "BEHIND_KNOWN",
+    "BEHIND_UNIQUE",
     "CHUNKS",
     "EXPANDED",
     "EXTERNAL",
@@ -103,10 +104,34 @@ from S#window.externalTime(total, 60)[volume > 0][price != 1.5] select sym, max(
 insert all events into Out2;
 from S#window.externalTimeBatch(total, 60)[not ok] select sym, count() as n group by sym insert into Out3;
 from S#window.unique:externalTimeBatch(volume, total, 90)[kind == 'x'] select kind, rate insert all events into Out4;
+from S#window.externalTimeBatch(total, 50, 0, 40, true)[total % 3 > 0L or ok] select sym, count() as n group by sym
+insert all events into Out7;
+from S#window.externalTimeBatch(total, 60, 0, 30)[ok] select sym, count() as n, max(price) as p insert into Out8;
 partition with (kind of S) begin
 from S#window.externalTimeBatch(total, 40, 7L)[volume >= 0] select kind, max(price) as p, count() as n
 insert all events into Out5;
+from S#window.unique:externalTimeBatch(sym, total, 60)[ok] select sym, sum(volume) as v group by sym
+insert all events into Out9;
 from S[volume < 5]#window.sort(2, rate)[total > 1000900L] select rate, total insert expired events into Out6;
+end;
+"""
+#: The same over batches of unique keys, and totals of having there; groups go though no event lets totals begin anew.
+BEHIND_UNIQUE = f"""{STREAM}
+from S#window.unique:lengthBatch(sym, 3)[volume > 0] select kind, sum(price) as p, maxForever(total) as m group by kind
+insert into Out1;
+from S#window.unique:timeBatch(sym, 60)[kind == 'x'] select sym, sum(rate) as r, distinctCount(total) as d group by sym
+insert all events into Out2;
+from S[ok]#window.unique:firstTimeBatch(sym, 90, 7)[volume > 0] select count() as n, min(price) as p
+insert expired events into Out3;
+from S#window.unique:timeLengthBatch(kind, 60, 2)[ok] select kind, volume having sum(volume) > 0L insert into Out4;
+from S#window.unique:firstLengthBatch(price, 2) select sym, volume having sum(volume) > 0L insert into Out5;
+from S#window.lengthBatch(3)[not ok] select sym, stdDev(rate) as d group by sym insert all events into Out6;
+from S#window.unique:timeBatch(kind, 40)[ok] select sym, count() as n output snapshot every 70 milliseconds
+insert into Out7;
+partition with (kind of S) begin
+from S#window.unique:timeBatch(volume, 60)[sym == 'a' or ok] select sym, max(total) as t group by sym
+insert all events into Out8;
+from S#window.batch(2)[ok] select sym, sum(total) as t group by sym insert expired events into Out9;
 end;
 """
 #: Rate limits by number, of single events, batches and what leaves, with groups and without, in chains and partitions.

@@ -43,6 +43,7 @@ _JOINED = (
     "str:coalesce(kind, sym)",
     "convert(price, 'string')",
 )
+_UNIQUE = ("lengthBatch(sym, 2)", "firstLengthBatch(price, 3)", "timeBatch(sym, 50)", "timeLengthBatch(kind, 60, 2)")
 #: Keys that were idle go.
 _PURGE = "@purge(enable='true', interval='40 millisec', idle.period='50 millisec')"
 #: Objects, and functions of some; none of them fails.
@@ -239,6 +240,7 @@ def _window(random: Random) -> str:
             f"#window.timeBatch({random.choice((1, 40, 800))}{random.choice(('', ', 7'))}{passes})",
             f"#window.batch({random.choice(('', '1', '2', '3'))})",
             f"#window.{drawn_bound(random)}",
+            f"#window.unique:{random.choice(_UNIQUE)}",
         )
     )
 
@@ -247,13 +249,12 @@ def _behind(random: Random, window: str, output: str, items: Sequence[str] = (),
     """Return conditions behind a window, where these have a typed form."""
     named = (*_AGGREGATORS, "count", "distinctCount", "and", "or")
     shows, totals = "snapshot" in output, any(f"{name}(" in item for item in items for name in named)
-    batches, expires = "atch" in window and "expression" not in window, shows or "events " in output
-    if not window or random.random() < 0.6 or (batches and totals and expires and group):
+    if not window or random.random() < 0.6:
         return ""
     found = "".join(f"[{drawn_condition(random)}]" for _ in range(random.choice((1, 1, 2))))
-    passes = batches and ("true" in window or "batch(" in window)
     # What lets totals begin anew there is a copy of an event that is gone: no function of it is known.
-    return "" if passes and (totals or shows) and re.search(r"\w\(", found) else found
+    gone = "atch" in window and "expression" not in window and re.search("true|batch\\(|unique", window)
+    return "" if gone and (totals or shows) and re.search(r"\w\(", found) else found
 
 
 def _moved(random: Random, stream: str) -> str:

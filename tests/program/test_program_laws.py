@@ -34,6 +34,7 @@ from tests.program.chosen_apps import (
     BEHIND,
     BEHIND_COPIES,
     BEHIND_KNOWN,
+    BEHIND_UNIQUE,
     CHUNKS,
     EXPANDED,
     EXTERNAL,
@@ -61,7 +62,7 @@ from tests.program.program_names import unknown_names
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 _SUBJECTS = [ARRANGED, BATCHES, LIMITED, TICKING, SORTED, SESSIONS, EXTERNAL, CHUNKS, HAVING, UNIQUE, UNIQUE_MORE]
-_SUBJECTS += [BEHIND, BEHIND_COPIES, BEHIND_KNOWN, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES]
+_SUBJECTS += [BEHIND, BEHIND_COPIES, BEHIND_KNOWN, BEHIND_UNIQUE, SNAPSHOTS, SNAPSHOTS_OF_BATCHES, PIECES]
 _SUBJECTS += [TRUTHS, LATE, UNIQUE_JOINED, EXPANDED]
 _SUBJECTS += [PURGED, SHARED, SEVERAL_KEYS]
 #: In these some attribute is never null.

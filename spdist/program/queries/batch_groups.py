@@ -50,6 +50,25 @@ class BatchGroups(GroupWriter):
             lines += [aggregate.filled(line, group) for line in aggregate.form.reset]
         return lines
 
+    def sweeps(self) -> list[str]:
+        """Return what takes the groups of a key off the list of which nothing is left: perhaps none begins anew."""
+        prefix, key = self.prefix, self.key
+        self.arrays.declare(f"{prefix}_late", NUMBER, self.room)
+        self.forgetting = f"{prefix}_known[gone] == 0"
+        return [
+            f"gone, {prefix}_groups[{key}] = {prefix}_groups[{key}], -1",
+            "while gone >= 0:",
+            f"    m = {prefix}_others[gone]",
+            f"    if {' and '.join(self.fresh('gone'))}:",
+            f"        {prefix}_known[gone] = 0",
+            f"        {prefix}_late[late] = gone",
+            "        late += 1",
+            "    else:",
+            f"        {prefix}_others[gone] = {prefix}_groups[{key}]",
+            f"        {prefix}_groups[{key}] = gone",
+            "    gone = m",
+        ]
+
     def resets(self) -> list[str]:
         """Return what lets all totals of a key begin anew; what becomes of the groups is seen when the chunk is over.
 

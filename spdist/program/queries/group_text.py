@@ -181,8 +181,7 @@ class GroupWriter:
             return leaving
         prefix, lines = self.prefix, [*self.removes(read, timestamp, group), *leaving]
         if self.grouped:
-            first = self.first("gone")
-            lines += [f"if {' and '.join(self.empty('gone'))}:", *indent(first)] if first else []
+            lines += self.empties()
             self.arrays.declare(f"{prefix}_waits", FLAG, self.room)
             self.arrays.declare(f"{prefix}_late", NUMBER, self.room)
             self.forgetting = " and ".join(
@@ -207,6 +206,11 @@ class GroupWriter:
     def first(self, group: str) -> list[str]:
         """Return what lets the totals of a group be those of nothing."""
         return [line for _, aggregate in self.found for line in first_values(aggregate, group)]
+
+    def empties(self) -> list[str]:
+        """Return what lets the totals of group ``gone`` be those of nothing, where nothing is left in them."""
+        first = self.first("gone")
+        return [f"if {' and '.join(self.empty('gone'))}:", *indent(first)] if first else []
 
     def empty(self, group: str) -> list[str]:
         """Return the conditions under which nothing is left in the totals of a group."""

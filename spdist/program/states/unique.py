@@ -11,7 +11,7 @@ import numpy
 
 from spdist.java.objects import bucket_of
 from spdist.language.types import Type
-from spdist.operators.base import Arrival
+from spdist.operators.base import Arrival, Row
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, known_keys, real_key, words_of
@@ -56,6 +56,8 @@ class UniqueState:
         The wake-ups asked for.
     reset_at : int
         The timestamp of the next sign that totals begin anew; any where nobody looks at it.
+    copied : tuple, optional
+        The event that this sign copies, as far as somebody looks at it.
     counts : list of tuple of int
         How often each key has come, and after how many rounds it came first, where that is counted.
     total : int
@@ -75,6 +77,7 @@ class UniqueState:
     latest: int = EARLIEST
     due: list[int] = field(default_factory=list)
     reset_at: int = EARLIEST
+    copied: Row | None = None
     counts: list[tuple[int, int]] = field(default_factory=list)
     total: int = 0
 
@@ -164,7 +167,7 @@ def _load_counts(running: Running, query: QueryText, number: int, state: UniqueS
         for name, value in zip(("passed", "number", "torn", "count"), counts, strict=True):
             arrays[f"{prefix}_{name}"][number] = value
     given: dict[str, int | None] = {"capacity": state.capacity, "full": state.full, "latest": state.latest}
-    given |= {"reset_at": state.reset_at, "total": state.total}
+    given |= {"reset_at": state.reset_at, "total": state.total, "came": state.copied is not None}
     if state.times[1] is not None:
         given |= dict(zip(("begin", "ending", "reached"), state.times, strict=True))
     for name, known in given.items():

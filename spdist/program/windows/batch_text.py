@@ -25,21 +25,21 @@ class CopiedEvent:
     ----------
     whole, query, key
         See `BatchWriter`.
-    passes : bool
-        Whether events are put out when they come, so that it may be gone by then: what conditions behind the window
-        look at is known for each key then, as ``q_c``.
+    is_gone : bool
+        Whether it may be gone by then: what conditions behind the window look at is known for each key then, as
+        ``q_c``.
     """
 
-    def __init__(self, whole: Whole, query: QueryText, key: str, passes: bool) -> None:
+    def __init__(self, whole: Whole, query: QueryText, key: str, is_gone: bool) -> None:
         self._whole = whole
         self._query = query
         self._key = key
-        self._passes = passes
+        self._is_gone = is_gone
 
     @property
     def is_read(self) -> bool:
         """Whether conditions look at it when it may be gone."""
-        return bool(self._query.behind) and self._passes
+        return bool(self._query.behind) and self._is_gone
 
     @property
     def noted(self) -> str:
@@ -56,10 +56,16 @@ class CopiedEvent:
     def comes(self, came: str, event: Event) -> list[str]:
         """Return what notes that an event has come since the totals began anew, and what is known of the first one."""
         first = [f"{self.noted} = {event.timestamp}"] if self._query.notes_resets else []
+        first += self.takes(event)
+        return [*([f"if {came} == 0:", *indent(first)] if first else []), f"{came} = 1"]
+
+    def takes(self, event: Event) -> list[str]:
+        """Return what copies an event, as far as conditions look at it."""
+        lines = list[str]()
         for place in sorted(self._query.tested) if self.is_read else ():
             copy, value = self.read(place), event.read(place)
-            first += [f"{copy.text} = {value.text}", f"{copy.null.removesuffix(' != 0')} = {value.null}"]
-        return [*([f"if {came} == 0:", *indent(first)] if first else []), f"{came} = 1"]
+            lines += [f"{copy.text} = {value.text}", f"{copy.null.removesuffix(' != 0')} = {value.null or 'False'}"]
+        return lines
 
 
 class BatchWriter:
@@ -113,7 +119,7 @@ class BatchWriter:
         self.prefix = query.name
         self._nodes = f"nodes {query.name}"
         self._expires = query.shows_expired
-        self._copied = CopiedEvent(whole, query, key, self.window.passes)
+        self._copied = CopiedEvent(whole, query, key, self.window.copies)
         query.kept = query.kept_with({*self._wanted(), *self.window.known, *query.tested}, whole.needed)
         self._declare()
 
@@ -268,8 +274,10 @@ class BatchWriter:
         leaves = [*found, *self.groups.removes(self._kept, f"{prefix}_ts[d]", group)]
         times, left_at = self._leaving_times()
         shown = self._results.emits(Event(self._kept, left_at, "gone"), True)
-        leaves = self.groups.passes(self._kept, [*leaves, *shown])
-        return [*self._each("left", [*times, *self._goes(), *leaves]), *self._frees("left")]
+        sweeps = bool(self.query.behind) and self.groups.aggregated and self.groups.grouped
+        leaves = self.groups.passes(self._kept, [*leaves, *shown, *(self.groups.empties() if sweeps else [])])
+        leaves = [*self._each("left", [*times, *self._goes(), *leaves]), *self._frees("left")]
+        return [*leaves, *self.groups.sweeps()] if sweeps else leaves
 
     def _goes(self) -> list[str]:
         """Return what else is done with an event that goes from those released last."""

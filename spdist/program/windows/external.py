@@ -6,7 +6,7 @@ Events that come let others leave, or a timeout does.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from spdist.program.parts import Event, QueryText, indent
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
+from spdist.program.states.totals import load_copied, stored_copy
 from spdist.program.states.window import Lists, ListStates, Rest
 from spdist.program.timer_text import NEVER, TimerWriter
 from spdist.program.windows.batch_text import BatchWriter
@@ -118,7 +119,8 @@ class ExternalBatchWriter(BatchWriter):
     Of each key of a partition: ``q_begin``, from when periods are counted, ``q_ending``, the end of the open one, and
     ``q_reached``, the latest time of an event, ms. With a timeout also ``q_awaited``, when it is over, ``q_flushed``,
     whether it has released the open period, of which all is released again when more has come, and ``q_asleep``,
-    whether nothing has come since: then no timer is set.
+    whether nothing has come since: then no timer is set. ``q_came``, where somebody looks at that, is whether the event
+    is known that a RESET copies: one that releases a period again copies the same one as before.
     """
 
     def _declare(self) -> None:
@@ -131,6 +133,8 @@ class ExternalBatchWriter(BatchWriter):
             for name in ("flushed", "asleep"):
                 arrays.declare(f"{self.prefix}_{name}", FLAG, instances)
             self._timer = TimerWriter(arrays, self.query, self.key, self.query.operator)
+        if self._copied.is_read:
+            arrays.declare(f"{self.prefix}_came", FLAG, instances)
 
     def _of(self, *names: str) -> list[str]:
         """Return source of what is known of the key of the partition."""
@@ -187,16 +191,19 @@ class ExternalBatchWriter(BatchWriter):
             *indent(self._ends(0)),
             f"    {ending} = {following.format(newest)}",
             *indent(self._awaits()),
+            *(self._copied.comes(self._of("came")[0], event) if self._copied.is_read else []),
             *self._holds(event, "head"),
         ]
 
     def _ends(self, flushed: int) -> list[str]:
         """Return what releases the open period, if there is something in it; `flushed`: by its timeout."""
         released = self._results.hands_over(self._chunk([*self._closes(), *self._releases()]))
+        anew = [f"{came} = 0" for came in self._of("came") if self._copied.is_read]
         if not self.window.timeout:
-            return released
+            return [*released, *anew]
         noted, head = self._of("flushed", "head")
-        return [f"if {head} >= 0:", *indent(released), f"{noted} = {flushed}"]
+        anew = [f"if {noted} == 0:", *indent(anew)] if anew else []
+        return [f"if {head} >= 0:", *indent([*released, *anew]), f"{noted} = {flushed}"]
 
     # The timeout.
 
@@ -255,15 +262,27 @@ class ExternalBatchStates(ListStates):
     """
 
     window: ExternalTimeBatch
-    names = _TIMES
+    names = (*_TIMES, "came")
 
     def lists(self, state: Any) -> Lists:
         """Return the open batch, and the one released last."""
         return {"head": state[0], "left": state[1]}
 
     def noted(self, state: Any) -> Mapping[str, int | None]:
-        """Return the times, where a period is open."""
-        return {} if state[3][1] is None else dict(zip(_TIMES, state[3], strict=False))
+        """Return the times, where a period is open, and whether the event is known that a RESET copies."""
+        times = {} if state[3][1] is None else dict(zip(_TIMES, state[3], strict=False))
+        return {**times, "came": int(state[2] is not None)}
+
+    def load_more(
+        self,
+        running: Running,
+        query: QueryText,
+        states: Sequence[tuple[int, Any]],
+        held: Sequence[tuple[int, int, Lists]],
+    ) -> None:
+        """Take over the event that is copied."""
+        for number, state in states:
+            load_copied(running, query, number, state[2])
 
     def state(self, read: Read, lists: Lists, rest: Rest) -> Any:
         """Return the operator's state."""
@@ -272,11 +291,14 @@ class ExternalBatchStates(ListStates):
         if rest.noted.get("ending", EARLIEST) != EARLIEST:
             begin, ending, reached, awaited, flushed = (rest.noted.get(name, 0) for name in _TIMES)
             times = [begin, ending, reached, awaited, flushed != 0]
-        return [batch, before, batch[0][1] if batch else None, times, rest.due]
+        came = rest.noted.get("came", bool(batch))
+        return [batch, before, (rest.more or batch[0][1]) if came else None, times, rest.due]
 
     def rests(self, running: Running, query: QueryText, count: int) -> list[Rest]:
         """Return what the windows know besides their lists; those that sleep ask for their wake-up again."""
         rests, timeout = super().rests(running, query, count), self.window.timeout
+        for number, rest in enumerate(rests):
+            rest.more = stored_copy(running, query, number) if "came" in rest.noted else None
         if not timeout:
             return rests
         asleep, until = running.arrays[f"{query.name}_asleep"][:count].tolist(), int(running.arrays["timers_until"][0])

@@ -367,7 +367,7 @@ class Batched(TypedWindow):
 
     @property
     def takes_off(self) -> bool:
-        """Whether what leaves is taken off the totals of a join also where nobody is shown that, as in Siddhi."""
+        """Whether what leaves is taken off totals also where nobody is shown that, as in Siddhi."""
         return self.unique is not None and self.time is None
 
     @property
@@ -389,6 +389,11 @@ class Batched(TypedWindow):
     def is_timed(self) -> bool:
         """Whether a batch is released when time passes."""
         return self.timeout > 0 if self.time is not None else bool(self.span)
+
+    @property
+    def copies(self) -> bool:
+        """Whether the event that a sign copies which lets totals begin anew may be gone, or changed, by then."""
+        return self.passes or self.unique is not None or self.timeout > 0 or self.replaces
 
     @property
     def counts(self) -> bool:

@@ -18,6 +18,7 @@ from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.dues import load_dues, stored_dues
 from spdist.program.states.nodes import events_of_nodes, fill_nodes
+from spdist.program.states.totals import load_copied, stored_copy
 from spdist.program.states.unique import UniqueState, load_unique, stored_unique
 from spdist.program.states.window import WindowStates
 from spdist.program.windows.batch_text import BatchWriter
@@ -171,6 +172,8 @@ class UniqueStates(WindowStates):
         """Take over the states of the keys of a partition, by number; or one, of number 0."""
         own = [(number, self.read(state)) for number, state in states]
         load_unique(running, query, self.window, own, partial(fill_nodes, running, query))
+        for number, state in own:
+            load_copied(running, query, number, state.copied)
         for number, state in own if query.read.timed else ():
             load_dues(running, query, number, state.due, query.operator)
         self.looks_at_times(running, query)
@@ -180,6 +183,8 @@ class UniqueStates(WindowStates):
         read = query.read
         assert isinstance(read, Read)
         found = stored_unique(running, query, self.window, count, partial(events_of_nodes, running, query))
+        for number, state in enumerate(found):
+            state.copied = stored_copy(running, query, number)
         for number, state in enumerate(found if read.timed else ()):
             state.due = stored_dues(running, query, number, query.operator)
             self.store_period(running, query, number, state)
@@ -224,8 +229,8 @@ class UniqueBatchStates(UniqueStates):
         """Return what an operator's state says."""
         window = self.window
         if window.time is not None:
-            (_, _, _, times, _), batch, sent = state
-            return UniqueState(batch, before=list(sent.values()), times=list(times[:3]))
+            (_, _, copied, times, _), batch, sent = state
+            return UniqueState(batch, before=list(sent.values()), times=list(times[:3]), copied=copied)
         full = False
         if window.span and window.length:
             state, full = state
@@ -233,14 +238,14 @@ class UniqueBatchStates(UniqueStates):
         table, before, released, copied = batches
         found = UniqueState({key: (released, row) for key, row in table.history()}, full=full, due=due)
         found.before, found.times[1] = [(released, row) for row in before], end
-        found.capacity, found.reset_at = table.capacity or 16, copied[0] if copied else EARLIEST
+        found.capacity, (found.reset_at, found.copied) = table.capacity or 16, copied or (EARLIEST, None)
         return found
 
     def written(self, read: Read, held: UniqueState) -> Any:
         """Return an operator's state that says so."""
         window = self.window
-        # The event that a RESET copies: nobody looks at more than whether there is one, and when it came.
-        nothing = (None,) * len(read.schema)
+        # Of the event that a RESET copies mostly nobody looks at more than whether there is one, and when it came.
+        nothing = held.copied or (None,) * len(read.schema)
         if window.time is not None:
             times = [window.start or 0, *held.times[1:]] if held.times[1] is None else held.times
             copied = nothing if held.by_key else None

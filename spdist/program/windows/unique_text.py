@@ -337,9 +337,9 @@ class UniqueBatchWriter(UniqueBatchText):
             "n += 1",
         ]
         places = f"{prefix}_order, {prefix}_spare, {prefix}_bucket, text_starts, text_bytes"
-        noted = [f"if {prefix}_head[{key}] >= 0:", f"    {self._copied.noted} = now"]
+        copied = [f"d = {prefix}_head[{key}]", *self._copied.takes(Event(self._kept, "now", ""))]
+        copied = [f"{self._copied.noted} = now", *(copied if self._copied.is_read else [])]
         return [
-            *noted,
             "n = 0",
             *self._each("head", each),
             "if n > 1:",
@@ -347,13 +347,15 @@ class UniqueBatchWriter(UniqueBatchText):
             f"    {prefix}_head[{key}], {prefix}_head_end[{key}] = {prefix}_order[0], {prefix}_order[n - 1]",
             "    for k in range(n):",
             f"        {prefix}_next[{prefix}_order[k]] = {prefix}_order[k + 1] if k + 1 < n else -1",
+            f"if {prefix}_head[{key}] >= 0:",
+            *indent(copied),
             *super()._releases(),
         ]
 
     @property
     def _asks_for_first(self) -> bool:
-        """Whether it is seen that totals do not begin anew with the first batch: there are those of a join's pairs."""
-        return self.query.notes_resets or self.query.is_found
+        """Whether it is seen that totals do not begin anew with the first batch, or no event is known to copy."""
+        return self.query.notes_resets or self.query.is_found or self._copied.is_read
 
     def _renews(self) -> list[str]:
         renews = super()._renews()
