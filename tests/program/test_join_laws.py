@@ -23,7 +23,7 @@ from spdist.program.running import orders, reserve
 from spdist.program.states.dues import load_dues
 from spdist.program.windows import unique
 from spdist.program.windows.kinds import Batched, Found
-from spdist.program.windows.session import Sessions
+from spdist.program.windows.session_text import Sessions
 from spdist.program.windows.sort import SortedStates, SortedWriter
 from spdist.program.windows.unique_text import UniqueBatchWriter
 from tests.program.chosen_apps import SNAPSHOTS_OF_PAIRS

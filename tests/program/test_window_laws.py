@@ -47,6 +47,7 @@ from tests.program.window_apps import (
     PARTED,
     PASSING,
     REORDERED,
+    SESSIONS_LATE,
     SLIDING,
     SORTED,
     asked_of,
@@ -210,7 +211,7 @@ def test_it_is_told_which_windows_stand_in_the_loop() -> None:
     assert explain(defined + inserts + parted + plain).compiled == "yes"
 
 
-@pytest.mark.parametrize("app", [PASSING, EXTERNAL_LATE, FREQUENT, CRON])
+@pytest.mark.parametrize("app", [PASSING, EXTERNAL_LATE, FREQUENT, CRON, SESSIONS_LATE])
 def test_rare_windows_do_the_same_in_a_program(app: str) -> None:
     assert windows_of(app) == 0
     for seed in range(4):

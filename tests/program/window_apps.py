@@ -22,6 +22,7 @@ __all__ = [
     "PARTED",
     "PASSING",
     "REORDERED",
+    "SESSIONS_LATE",
     "SLIDING",
     "SORTED",
     "asked_of",
@@ -34,6 +35,7 @@ _ATTRIBUTES = STREAM[STREAM.index("(") : -1]
 _SLIDING = ("length(1)", "length(3)", "time(1)", "time(50)", "time(900)", "timeLength(60, 2)", "timeLength(900, 3)")
 _SLIDING += ("length(0)", "sort(0, price)", "timeLength(60, 0)")
 _SLIDING += ("delay(40)", "unique:ever(sym)", "unique:length(kind, 2)", "unique:time(sym, 300)", "session(60L, sym)")
+_SLIDING += ("session(300L, sym, 200L)",)
 _BATCHES = ("lengthBatch(0)", "frequent(2, sym)", "lossyFrequent(0.2, 0.1, sym)", "cron('* * * * * ?')")
 _BATCHES += ("lengthBatch(3)", "lengthBatch(2, true)", "timeBatch(40)", "timeBatch(700, 7)", "timeBatch(60, true)")
 _BATCHES += ("batch()", "batch(2)", "unique:lengthBatch(sym, 3)", "unique:timeBatch(kind, 90)")
@@ -57,7 +59,7 @@ def drawn_window_app(random: Random) -> str:
         queries.append(_moves(random))
     for name, window in windows.items():
         queries += [_reader(random, name, window, f"Out{name}{number}") for number in range(random.randint(1, 3))]
-    listed = [name for name, window in windows.items() if not window.startswith("cron")]
+    listed = [name for name, window in windows.items() if not window.startswith(("cron", "session(300L"))]
     if listed and random.random() < 0.7:
         queries += [_join(random, name, n, windows[name]) for n, name in enumerate(listed)]
     if random.random() < 0.2:
@@ -321,6 +323,16 @@ from S select sym, avg(price) as p group by sym output last every 2 events inser
 from S#window.length(0) select sym, count() as n, stdDev(price) as d group by sym insert expired events into Out14;
 from S#window.lengthBatch(0) select sum(total) as t, sym order by sym insert all events into #I;
 from #I#window.sort(0, t) select t, count() as n output last every 2 events insert all events into Out15;
+end;
+"""
+#: Sessions that are kept for events that come late, which join them, or make two of them one.
+SESSIONS_LATE = f"""{STREAM}
+from S#window.session(60L, sym, 40L) select sym, kind, sum(volume) as v group by kind insert all events into Out1;
+from S#window.session(300L, kind, 290L)[volume > 0] select sym, count() as n, max(price) as p insert into Mid;
+from Mid#window.session(2 sec, sym, 1 sec) select sym, n order by n limit 3 insert expired events into Out2;
+partition with (kind of S) begin
+from S#window.session(300L, sym, 300L) select sym, sum(total) as t, count() as n insert all events into Out3;
+from S[volume > 0]#window.session(5 sec, sym, 3 sec) select sym, total insert expired events into Out4;
 end;
 """
 #: Windows of a time attribute whose periods are released, once more and again, when no event comes for a while.

@@ -33,6 +33,8 @@ def count_places(whole: Whole, query: QueryText, block: Block) -> None:
         asked = [block.most] * 2
         if isinstance(read, Matched):  # one when a partial match comes to an absence, one when that is dropped
             asked = [totals] * 2 * len(read.absences)
+        if isinstance(read.window, Sliding) and read.window.asks_again:
+            asked.append(Most({query.name: 1}))
         whole.count(f"dues {query.name}", sum(asked, Most()))
         whole.count("timers", sum(asked, Most()))
     # Groups without totals: an event may have one when it comes, and again when it leaves.

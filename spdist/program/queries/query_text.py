@@ -97,7 +97,7 @@ class QueryWriter:
         if window is not None:
             body += window.pushes_out(leaving)
         # What stands before the loop is known when the loop is.
-        loop = self._loses(results, self._loop(body))
+        loop = [*self._loses(results, self._loop(body)), *([] if window is None else window.ends_chunk(leaving))]
         return results.hands_over([*groups.before(), *loop, *groups.forgets()])
 
     def _released(self, results: ResultWriter) -> list[str]:

@@ -272,6 +272,11 @@ class Sliding(TypedWindow):
         return False
 
     @property
+    def asks_again(self) -> bool:
+        """Whether events that it holds ask for a wake-up once more when they are woken."""
+        return False
+
+    @property
     def gathers(self) -> bool:
         """Whether events leave together, as a batch, and are taken off the totals then."""
         return False

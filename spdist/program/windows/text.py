@@ -96,6 +96,10 @@ class WindowWriter:
         """Return what lets an event leave after the new one has entered; for `leaving` see `enters`."""
         return []
 
+    def ends_chunk(self, leaving: list[str]) -> list[str]:
+        """Return what lets events leave behind all those of a chunk; for `leaving` see `enters`."""
+        return []
+
     @property
     def _room(self) -> str:
         """The room of lists."""
