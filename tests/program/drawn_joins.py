@@ -64,7 +64,7 @@ def _window(random: Random, stream: str, keyed: bool = False) -> str:
     if random.random() < 0.3:
         key, span, length = some(("sym", "kind", "volume", "price")), some((50, 900)), random.randint(1, 3)
         forever = () if keyed else (f"unique:ever({key})", f"unique:first({key})", f"unique:ever({key})")
-        timed = (f"unique:externalTimeBatch({key}, total, {span})",) if stream == "S" else ()
+        timed = (f"unique:externalTimeBatch({key}, total, {span}{some(('', ', 0, 40'))})",) if stream == "S" else ()
         return "#window." + some(
             (
                 *(*forever, *timed),

@@ -348,9 +348,14 @@ from S#window.externalTimeBatch(total, 300, 0, 0, true)[ok] select total, sym in
 from S#window.externalTimeBatch(total, 500, 0, 200)[volume > 0] select sym, rate insert all events into Out6;
 from S#window.externalTimeBatch(total, 800, 0, 100) select sym, count() as n output snapshot every 90 milliseconds
 insert into Out7;
+from S#window.unique:externalTimeBatch(sym, total, 300, 0, 40)[ok] select kind, sum(volume) as v group by kind
+insert into Out9;
+from S#window.unique:externalTimeBatch(volume, total, 700, 7, 90, true) select total, count() as n, max(price) as p
+insert all events into Out10;
 partition with (kind of S) begin
 from S#window.externalTimeBatch(total, 900, total, 70) select sym, sum(total) as t, min(price) as p group by sym
 insert all events into Out8;
+from S#window.unique:externalTimeBatch(sym, total, 900, 0, 70) select sym, rate insert all events into Out11;
 end;
 """
 #: Windows of the keys that come often, by one attribute, by all that are selected, and behind a filter.

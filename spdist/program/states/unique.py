@@ -15,11 +15,12 @@ from spdist.operators.base import Arrival, Row
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, known_keys, real_key, words_of
-from spdist.program.windows.kinds import EARLIEST, Kept, Unique
+from spdist.program.windows.kinds import EARLIEST, Batched, Kept, Unique
 
-__all__ = ["UniqueState", "load_keys", "load_unique", "stored_unique"]
+__all__ = ["UniqueState", "load_keys", "load_sent", "load_unique", "stored_unique"]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
+_TIMES = ("begin", "ending", "reached", "awaited", "flushed")
 #: So many buckets show all of a hash.
 _ALL = 1 << 32
 #: From the first node, events, the numbers of their keys in the partition, and whether totals have them: writes nodes.
@@ -44,12 +45,15 @@ class UniqueState:
         There: whether new events are not held.
     before : list of (int, tuple)
         The batch released last.
+    before_keys : list
+        Its keys, where it may be released again with others.
     capacity : int
         How many buckets Java's table of a batch has.
     full : bool
         Whether the open period was released before its end.
-    times : list of int or None
-        Of periods: from when they are counted, the end of the open one, the newest time.
+    times : list of int, bool or None
+        Of periods: from when they are counted, the end of the open one, the newest time, when their timeout is over,
+        and whether it has released the open one.
     latest : int
         The greatest timestamp that a wake-up was asked for.
     due : list of int
@@ -71,9 +75,10 @@ class UniqueState:
     number: int = 0
     torn: bool = False
     before: list[Arrival] = field(default_factory=list)
+    before_keys: list[Any] = field(default_factory=list)
     capacity: int = 16
     full: bool = False
-    times: list[int | None] = field(default_factory=lambda: [0, None, 0])
+    times: list[int | None] = field(default_factory=lambda: [0, None, 0, 0, False])
     latest: int = EARLIEST
     due: list[int] = field(default_factory=list)
     reset_at: int = EARLIEST
@@ -143,6 +148,21 @@ def load_unique(
             arrays[f"{prefix}_{name}"][place] = [one[part] for one in counts]
 
 
+def load_sent(running: Running, query: QueryText, window: Kept, states: Sequence[tuple[int, UniqueState]]) -> None:
+    """Take over the keys of the batch that was released last, where it may be released again; its events are there."""
+    assert window.unique is not None
+    for number, state in states if _releases_again(window) else ():
+        if state.before_keys:
+            keys = load_keys(running, query, window.unique, state.before_keys, [number] * len(state.before_keys))
+            first = int(running.arrays[f"{query.name}_left"][number])
+            running.arrays[f"{query.name}_place"][first : first + len(keys)] = keys
+
+
+def _releases_again(window: Kept) -> bool:
+    """Tell whether the batch that was released last may be released again, so that its keys matter."""
+    return isinstance(window, Batched) and window.timeout > 0
+
+
 def _gone(node: Any) -> Any:
     """Return what stands for the nodes of events that have left, or the nodes; see `windows.unique_text.gone`."""
     return -2 - node
@@ -169,7 +189,7 @@ def _load_counts(running: Running, query: QueryText, number: int, state: UniqueS
     given: dict[str, int | None] = {"capacity": state.capacity, "full": state.full, "latest": state.latest}
     given |= {"reset_at": state.reset_at, "total": state.total, "came": state.copied is not None}
     if state.times[1] is not None:
-        given |= dict(zip(("begin", "ending", "reached"), state.times, strict=True))
+        given |= dict(zip(_TIMES, state.times, strict=True))
     for name, known in given.items():
         if f"{prefix}_{name}" in arrays:
             arrays[f"{prefix}_{name}"][number] = known
@@ -215,6 +235,10 @@ def stored_unique(
     # Those of a batch, or counted, are in the order in which they came: a node that is free again is used first.
     order = list(range(len(numbers)))
     if window.lists_keys:
+        names = dict(zip(numbers.tolist(), keys, strict=True))
+        for state, sent in zip(found, _sent(running, query, window, count), strict=True):
+            state.before_keys = [names[number] for number in sent]
+        order = [place for place in order if nodes[place] >= 0]
         came = [node for listed in _listed(running, query, f"{prefix}_head", count) for node in listed.tolist()]
         ranks = {node: rank for rank, node in enumerate(came)}
         order.sort(key=lambda place: ranks[int(nodes[place])])
@@ -231,6 +255,14 @@ def stored_unique(
     return found
 
 
+def _sent(running: Running, query: QueryText, window: Kept, count: int) -> list[list[int]]:
+    """Return the numbers of the keys of the batch that was released last, where it may be released again."""
+    if not _releases_again(window):
+        return [[]] * count
+    places = running.arrays[f"{query.name}_place"]
+    return [places[nodes].tolist() for nodes in _listed(running, query, f"{query.name}_left", count)]
+
+
 def _store_counts(running: Running, query: QueryText, number: int, state: UniqueState) -> None:
     prefix, arrays = query.name, running.arrays
 
@@ -241,9 +273,9 @@ def _store_counts(running: Running, query: QueryText, number: int, state: Unique
         state.passed, state.number, state.torn = value("passed", 0), value("number", 0), bool(value("torn", 0))
     state.capacity, state.full, state.latest = value("capacity", 16), bool(value("full", 0)), value("latest", EARLIEST)
     state.reset_at, state.total = value("reset_at", 0), value("total", 0)
-    times = [value("begin", 0), value("ending", EARLIEST), value("reached", 0)]
-    if times[1] != EARLIEST:
-        state.times = list(times)
+    begin, ending, reached, awaited, flushed = (value(name, 0) for name in _TIMES)
+    if f"{prefix}_ending" in arrays and ending != EARLIEST:
+        state.times = [begin, ending, reached, awaited, flushed != 0]
 
 
 def _listed(running: Running, query: QueryText, name: str, count: int) -> list[Any]:

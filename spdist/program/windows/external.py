@@ -23,7 +23,7 @@ from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.kinds import EARLIEST, Batched, Sliding, WindowCall
 from spdist.program.windows.text import WindowWriter
 
-__all__ = ["ExternalBatchWriter", "ExternalTime", "ExternalTimeBatch", "ExternalWriter"]
+__all__ = ["ExternalBatchWriter", "ExternalTime", "ExternalTimeBatch", "ExternalWriter", "awaited_again"]
 
 _TIMES = ("begin", "ending", "reached", "awaited", "flushed")
 
@@ -301,9 +301,19 @@ class ExternalBatchStates(ListStates):
             rest.more = stored_copy(running, query, number) if "came" in rest.noted else None
         if not timeout:
             return rests
-        asleep, until = running.arrays[f"{query.name}_asleep"][:count].tolist(), int(running.arrays["timers_until"][0])
-        for rest, sleeps in zip(rests, asleep, strict=True):
-            if sleeps and rest.noted["ending"] != EARLIEST:
-                rest.noted["awaited"] += max(0, (until - rest.noted["awaited"]) // timeout + 1) * timeout
-                rest.due.append(rest.noted["awaited"])
+        for number, rest in enumerate(rests):
+            if (awaited := awaited_again(running, query, number, timeout)) is not None:
+                rest.noted["awaited"] = awaited
+                rest.due.append(awaited)
         return rests
+
+
+def awaited_again(running: Running, query: QueryText, number: int, timeout: int) -> int | None:
+    """Return when the timeout of a key that sleeps is over next; None where it does not sleep."""
+    asleep, ending, awaited = (
+        int(running.arrays[f"{query.name}_{name}"][number]) for name in ("asleep", "ending", "awaited")
+    )
+    until = int(running.arrays["timers_until"][0])
+    if not asleep or ending == EARLIEST:
+        return None
+    return awaited + max(0, (until - awaited) // timeout + 1) * timeout

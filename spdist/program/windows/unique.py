@@ -12,6 +12,7 @@ from spdist.java.objects import HashMap
 from spdist.language import ast
 from spdist.language.checking.expressions import type_of
 from spdist.language.types import Type
+from spdist.program.expressions import NotTyped
 from spdist.program.parts import QueryText
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
@@ -19,10 +20,11 @@ from spdist.program.shape import Read
 from spdist.program.states.dues import load_dues, stored_dues
 from spdist.program.states.nodes import events_of_nodes, fill_nodes
 from spdist.program.states.totals import load_copied, stored_copy
-from spdist.program.states.unique import UniqueState, load_unique, stored_unique
+from spdist.program.states.unique import UniqueState, load_sent, load_unique, stored_unique
 from spdist.program.states.window import WindowStates
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.batches import open_period
+from spdist.program.windows.external import awaited_again
 from spdist.program.windows.kinds import EARLIEST, JOINED, Batched, Sliding, Unique, WindowCall, size_of
 from spdist.program.windows.unique_text import (
     UniqueBatchWriter,
@@ -120,14 +122,23 @@ class UniqueBatches(Batched):
                 found = cls(span=span, start=_start(start))
             case "timeLengthBatch", (int(span), *start, int(length)) if span > 0 and length > 0 and start != [None]:
                 found = cls(length=length, span=span, start=_start(start))
-            case "externalTimeBatch", (None, int(span), *start) if span > 0 and start != [None] and len(start) < 2:
-                found = cls(span=span, start=_start(start), time=given.place(1))
+            case "externalTimeBatch", (None, int(span), *more) if span > 0 and more[:1] != [None]:
+                timeout, replaces = (*more[1:], None, None)[:2]
+                found = cls(
+                    span=span,
+                    start=_start(more),
+                    time=given.place(1),
+                    timeout=max(timeout, 0) if isinstance(timeout, int) else 0,
+                    replaces=replaces is True,
+                )
         if found is None:
             return None
         key, first = given.call.args[0], given.call.name.startswith("first")
         # A real is looked for in a table by its text.
         real = first and type_of(key, given.scope, catalog(False)) in _REALS
         own = unique_by(given, (key,), joined=real)
+        if found.replaces and found.time in own.places:
+            raise NotTyped("a unique key of a time that the window writes", given.call.span)
         return replace(found, unique=replace(own, first=first, as_text=first or found.time is not None))
 
     @property
@@ -172,6 +183,7 @@ class UniqueStates(WindowStates):
         """Take over the states of the keys of a partition, by number; or one, of number 0."""
         own = [(number, self.read(state)) for number, state in states]
         load_unique(running, query, self.window, own, partial(fill_nodes, running, query))
+        load_sent(running, query, self.window, own)
         for number, state in own:
             load_copied(running, query, number, state.copied)
         for number, state in own if query.read.timed else ():
@@ -183,8 +195,10 @@ class UniqueStates(WindowStates):
         read = query.read
         assert isinstance(read, Read)
         found = stored_unique(running, query, self.window, count, partial(events_of_nodes, running, query))
+        came = running.arrays.get(f"{query.name}_came")
         for number, state in enumerate(found):
-            state.copied = stored_copy(running, query, number)
+            is_known = bool(state.by_key) if came is None else came[number] != 0
+            state.copied = stored_copy(running, query, number) if is_known or self.window.time is None else None
         for number, state in enumerate(found if read.timed else ()):
             state.due = stored_dues(running, query, number, query.operator)
             self.store_period(running, query, number, state)
@@ -229,8 +243,9 @@ class UniqueBatchStates(UniqueStates):
         """Return what an operator's state says."""
         window = self.window
         if window.time is not None:
-            (_, _, copied, times, _), batch, sent = state
-            return UniqueState(batch, before=list(sent.values()), times=list(times[:3]), copied=copied)
+            (_, _, copied, times, due), batch, sent = state
+            before, keys = list(sent.values()), list(sent)
+            return UniqueState(batch, before=before, before_keys=keys, times=list(times), copied=copied, due=due)
         full = False
         if window.span and window.length:
             state, full = state
@@ -248,9 +263,8 @@ class UniqueBatchStates(UniqueStates):
         nothing = held.copied or (None,) * len(read.schema)
         if window.time is not None:
             times = [window.start or 0, *held.times[1:]] if held.times[1] is None else held.times
-            copied = nothing if held.by_key else None
-            sent = {str(place): event for place, event in enumerate(held.before)}
-            return [[[], [], copied, [*times, 0, False], []], held.by_key, sent]
+            keys = held.before_keys or map(str, range(len(held.before)))
+            return [[[], [], held.copied, times, held.due], held.by_key, dict(zip(keys, held.before, strict=True))]
         table = HashMap((key, row) for key, (_, row) in held.by_key.items())
         table.capacity = held.capacity
         released = held.before[0][0] if held.before else 0
@@ -263,6 +277,10 @@ class UniqueBatchStates(UniqueStates):
 
     def store_period(self, running: Running, query: QueryText, number: int, state: UniqueState) -> None:
         """Note the end of the open period of a key; where it sleeps, its wake-up is asked for again."""
+        if self.window.time is not None:
+            if (awaited := awaited_again(running, query, number, self.window.timeout)) is not None:
+                state.times[3], state.due = awaited, [*state.due, awaited]
+            return
         ending, asleep = open_period(running, query, self.window.span, number)
         if asleep:
             state.due = [ending]

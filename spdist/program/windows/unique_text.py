@@ -294,12 +294,53 @@ class UniqueBatchText(BatchWriter):
 
     def _releases(self) -> list[str]:
         keys = self._keys
-        forgets = [f"{keys.node}[{keys.place}[d]] = -1", keys.forgets(f"{keys.place}[d]")]
-        return [*self._each("head", forgets), *super()._releases()]
+        stays = self.window.timeout > 0  # as it may be released again
+        forgets = [] if stays else [keys.forgets(f"{keys.place}[d]")]
+        return [*self._each("head", [f"{keys.node}[{keys.place}[d]] = -1", *forgets]), *super()._releases()]
 
 
 class UniqueExternalWriter(UniqueBatchText, ExternalBatchWriter):
-    """Writes what happens in a window ``unique:externalTimeBatch``; see `BatchWriter`."""
+    """Writes what happens in a window ``unique:externalTimeBatch``; see `BatchWriter`.
+
+    Notes
+    -----
+    With a timeout keys stay in their table with the batch that was released last.
+    """
+
+    def _frees(self, where: str) -> list[str]:
+        """Return what lets all nodes of a list be free; those of a period that is released again stand in front."""
+        frees = BatchWriter._frees(self, where)
+        if where == "head" or not self.window.timeout:
+            return frees
+        keys, (flushed, left) = self._keys, self._of("flushed", "left")
+        number = f"{keys.place}[d]"
+        gone = self._each("left", [f"if {keys.node}[{number}] < 0:", f"    {keys.forgets(number)}"])
+        return [f"if {flushed} != 0 and {left} >= 0:", *indent(self._joins_released()), "else:", *indent(gone + frees)]
+
+    def _joins_released(self) -> list[str]:
+        """Return what lets the open batch be the one released before, with later events of its keys, and more."""
+        keys, prefix, following = self._keys, self.prefix, f"{self.prefix}_next"
+        number, names = f"{keys.node}[{keys.place}[d]]", ("", "_end", "_size")
+        head, end, size = self._of(*(f"head{name}" for name in names))
+        left, last, more = self._of(*(f"left{name}" for name in names))
+        copies = [f"{prefix}_ts[d] = {prefix}_ts[m]"]
+        for place in self.query.kept:
+            arrays = self.whole.attribute(f"{prefix}_w", place, self.query.type_at(place), self._nodes)
+            copies += [f"{one}[d] = {one}[m]" for one in arrays]
+        later = [f"m = {number}", "if m >= 0:", *indent([*copies, f"{number} = d"])]
+        return [
+            *self._each("left", later),
+            f"d, {head}, {end}, {size} = {head}, {left}, {last}, {more}",
+            f"{left}, {more} = -1, 0",
+            "while d >= 0:",
+            f"    m = {following}[d]",
+            f"    if {number} == d:",
+            f"        {following}[{end}], {following}[d], {end} = d, -1, d",
+            f"        {size} += 1",
+            "    else:",
+            f"        {following}[d], {prefix}_free[0] = {prefix}_free[0], d",
+            "    d = m",
+        ]
 
 
 class UniqueBatchWriter(UniqueBatchText):
