@@ -55,6 +55,12 @@ class Typed(Generic[_Base]):
                 importlib.import_module(f"{self._package}.{module.name}")
             self._complete = True
 
+    @property
+    def built_in(self) -> frozenset[str]:
+        """The names of those that are built in, and have a typed form."""
+        self.load()
+        return frozenset(self._built_in)
+
     def find(self, id: str) -> type[_Base] | None:
         """Return what describes the one of a name; None where it has no typed form."""
         self.load()

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import spec_from_loader
@@ -18,10 +18,15 @@ from typing import Any
 import numpy
 import pytest
 
+from spdist.extension import catalog, find
+from spdist.language import ast
 from spdist.language.format import format_app
 from spdist.language.parsing.parser import parse
+from spdist.language.types import Type
+from spdist.program.aggregators import typed_form
 from spdist.program.machine.compiler import Compiled, Compiling, interpreted
 from spdist.program.parts import Program
+from spdist.program.registry import PROCESSORS, WINDOWS
 from spdist.program.shape import shape_of
 from spdist.program.text import written
 from tests.program.aggregation_apps import ADDED, SUMMED, seen, timed_events
@@ -145,6 +150,21 @@ end;
 """
 #: Sides in an order and on a time attribute, and totals that begin anew, by groups and without.
 HELD = some_of(JOINS_OF_HELD, 0, 2, 5)
+#: What is in none of the others, of events without nulls.
+RARE = f"""{STREAM}
+from S#window.unique:first(sym) select sym insert into Out1;
+from S#window.unique:time(kind, 300) select kind, and(price > 0.5) as a insert into Out2;
+from S#window.unique:timeLengthBatch(sym, 60, 2)[ok] select minForever(total) as m, or(ok) as o insert into Out3;
+from S#window.cron('* * * * * ?') select volume insert into Out4;
+from S#window.lossyFrequent(0.3, 0.1, kind) select kind insert into Out5;
+from S#window.expression('count() < 4') select total insert into Out6;
+from S#window.expressionBatch('sum(volume) < 9L') select rate insert into Out7;
+from S#window.session(300L, sym, 200L) select sym, ok insert expired events into Out8;
+from S#window.unique:externalTimeBatch(kind, total, 300, 0, 40) select kind, total insert into Out9;
+from S#window.unique:lengthBatch(price, 3) select price insert into Out10;
+from S#window.unique:firstTimeBatch(volume, 60) select volume insert all events into Out11;
+from S#window.unique:timeBatch(kind, 300) select rate insert into Out12;
+"""
 #: What compiling may do otherwise than Python is what numba makes of an operation on some types. These apps have each
 #: operator and each function that programs call, on all types on which any app of `tests/program` has them; besides,
 #: machine code that is called again while it runs, and events that leave twice. All else of the texts the laws have
@@ -154,12 +174,37 @@ SHAPES += [some_of(ARRANGED, 1, 3, 4, 5), some_of(SESSIONS, 0, 1), some_of(SNAPS
 SHAPES += [some_of(LOOKED, 0, 2, 3), some_of(JOINED, 0, 1, 2, 5, 6, 9), some_of(UNIQUE_JOINED, 0, 3), HELD]
 #: The loop has objects by number, as it has texts.
 SHAPES += [some_of(OBJECTS, 0, 1, 6)]
-SHAPES += [some_of(JOINS_OF_KEYS, 0, 1, 2, 4), some_of(JOINS_OF_FREQUENT, 0, 1), some_of(JOINS_OF_LATE, 0, 1, 4)]
+SHAPES += [some_of(JOINS_OF_KEYS, 0, 1, 2, 4), some_of(JOINS_OF_FREQUENT, 0, 1), some_of(JOINS_OF_LATE, 0, 1, 4), RARE]
+#: What stands in front of queries.
+PROCESSED = f"""{some_of(ADAPTED, 1, 2)} from S#unique:deduplicate(sym, 500L) select sym, rate insert into Out;
+from S#reorder:kslack(total) select sym, total insert into Out6;"""
+
+
+def names_of(given: Any) -> set[str]:
+    """Return which windows, functions and elements of patterns there are in a part of an app's text."""
+    if isinstance(given, tuple):
+        return set[str]().union(*map(names_of, given))
+    if not is_dataclass(given):
+        return set()
+    own = {given.id} if isinstance(given, ast.FunctionCall) else {type(given).__name__}
+    if isinstance(given, ast.PatternInput | ast.LogicalState):
+        own.add(given.kind if isinstance(given, ast.PatternInput) else given.op)
+    return own.union(*(names_of(getattr(given, one.name)) for one in fields(given)))
+
+
+def test_all_that_has_a_typed_form_is_in_some_app_that_is_compiled() -> None:
+    there = set[str]().union(*(names_of(parse(app)) for app in (*SHAPES, PROCESSED, ADDED, SUMMED)))
+    types = ((), *((type,) for type in Type))
+    own = [id for id in catalog(False).aggregators if find("aggregator", id).implementation.__module__[:7] == "spdist."]
+    totals = {id for id in own if any(typed_form(id, one, leaving=True) for one in types)}
+    patterns = {one.__name__ for one in ast.StateElement.__subclasses__()} | {"pattern", "sequence", "and", "or"}
+    assert len(totals) > 10
+    assert not (WINDOWS.built_in | PROCESSORS.built_in | totals | patterns) - there
 
 
 @pytest.mark.parametrize("app", SHAPES)
 def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
-    checked, whole, asks = checked_app(app), app in (SORTED, NUMBERED, HELD), asked_of(app)
+    checked, whole, asks = checked_app(app), app in (SORTED, NUMBERED, HELD, RARE), asked_of(app)
     assert sum(alike(checked, Random(seed), compiled, steps=40, whole=whole, asks=asks) for seed in range(8)) > 300
 
 
@@ -177,9 +222,8 @@ def test_a_compiled_program_adds_the_same_to_aggregations() -> None:
 
 
 def test_a_compiled_program_lets_the_same_go_behind_stream_processors() -> None:
-    app = some_of(ADAPTED, 1, 2) + "from S#unique:deduplicate(sym, 500L) select sym, rate insert into Out;"
     for seed in range(4):
-        alike(checked_app(app), Random(seed), compiled, 40, whole=True, events_of=disordered_events)
+        alike(checked_app(PROCESSED), Random(seed), compiled, 40, whole=True, events_of=disordered_events)
 
 
 def test_it_is_compiled_once_on_a_machine(cache: Path) -> None:
