@@ -62,7 +62,9 @@ def _window(random: Random, stream: str, keyed: bool = False) -> str:
     """
     some = random.choice
     if random.random() < 0.3:
-        key, span, length = some(("sym", "kind", "volume", "price")), some((50, 900)), random.randint(1, 3)
+        # The text of a real is a function, which has to be one of a source's attributes.
+        reals = ("price",) if stream == "S" else ()
+        key, span, length = some(("sym", "kind", "volume", *reals)), some((50, 900)), random.randint(1, 3)
         forever = () if keyed else (f"unique:ever({key})", f"unique:first({key})", f"unique:ever({key})")
         timed = (f"unique:externalTimeBatch({key}, total, {span}{some(('', ', 0, 40'))})",) if stream == "S" else ()
         return "#window." + some(
@@ -70,6 +72,7 @@ def _window(random: Random, stream: str, keyed: bool = False) -> str:
                 *(*forever, *timed),
                 f"session({span}L, {some(('sym', 'kind'))})",
                 f"session({span}L)",
+                f"session({span}L, sym, {some((20, 50))}L)",
                 f"delay({some((1, 50, 900))})",
                 f"delay({span})",
                 f"frequent({length}, {some(('sym', 'kind'))})",

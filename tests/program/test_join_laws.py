@@ -178,6 +178,8 @@ def test_it_is_told_which_joins_are_compiled() -> None:
     sides = ("", *(f"#window.{window}" for window in windows))
     assert {explain(counted.replace("#window.length(3)", side)).compiled for side in sides} == {"yes"}
     late = app.replace("length(3)", "session(3 sec, sym, 1 sec)")
-    assert explain(late).compiled == "no: the window session with a latency (line 2)"
+    assert explain(late).compiled == "yes"
+    fired = app.replace("length(3)", "cron('* * * * * ?')")
+    assert explain(fired).compiled == "no: a join with the window cron (line 2)"
     keyed = app.replace("length(3)", "unique:ever(sym, price)")
     assert explain(keyed).compiled == "no: unique keys that are no attributes of a source (line 2)"

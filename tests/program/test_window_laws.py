@@ -187,7 +187,7 @@ def test_it_is_told_which_windows_stand_in_the_loop() -> None:
     joins = "from W join S on W.sym == S.sym select W.sym insert into Out3;\n"
     assert explain(defined + inserts + joins + plain).compiled == "yes"
     told = explain(
-        defined + inserts + joins.replace("join S on", "join S#window.session(9 sec, sym, 1 sec) on") + plain
+        defined + inserts + joins.replace("join S on", "join S#window.cron('* * * * * ?') on") + plain
     ).compiled
     assert "query_1 is called: the named window 'W', which 'query_2' uses without a typed form" in told
     assert "query_3 is compiled" in told

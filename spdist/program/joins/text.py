@@ -21,7 +21,7 @@ from spdist.program.joins.unique_side import found_rows
 from spdist.program.joins.window_text import BatchSideWriter, ReleasedPairs, SideWriter, batch_side, sliding_side
 from spdist.program.parts import Block, Event, Most, QueryText, Whole, asked, indent
 from spdist.program.queries.filter_text import tested
-from spdist.program.queries.places import count_keys
+from spdist.program.queries.places import count_keys, wakes_again
 from spdist.program.queries.query_text import QueryWriter, by_kind
 from spdist.program.shape import Sliding
 from spdist.program.tables.lookup_text import TableSide
@@ -85,7 +85,7 @@ class JoinWriter(QueryWriter):
 
             if side.releases:  # each batch that is released is a chunk
                 return self._collects(side, results, loop)
-            return results.hands_over(loop(self._comes(side, results)))
+            return results.hands_over([*loop(self._comes(side, results)), *self._ends_chunk(side, results)])
         # An event passes the left side, then the right one; readers get what both have given when all events have.
         results.number = number = self.whole.name()
         passes: list[str] = []
@@ -94,7 +94,7 @@ class JoinWriter(QueryWriter):
             once = partial(add, self._filtered(side))
             released = side.releases
             own = self._collects(side, results, once, apart=False) if released else once(self._comes(side, results))
-            passes += indent(own)
+            passes += indent([*own, *self._ends_chunk(side, results)])
         return results.hands_over([f"{number} = 0", *self._loop(passes)])
 
     def _counts(self) -> None:
@@ -106,7 +106,7 @@ class JoinWriter(QueryWriter):
                 whole.count(f"groups {side.name}", most)
                 count_keys(whole, side, most)
                 for room in (f"dues {side.name}", "timers") if side.read.timed else ():
-                    whole.count(room, most + most)
+                    whole.count(room, most + most + wakes_again(side))
         for room in ("nodes", "groups", "pairs"):  # candidates, groups and values of the totals
             whole.count(f"{room} {name}", most if self._join.finds_one else Most({asked(name): 1}))
 
@@ -220,6 +220,11 @@ class JoinWriter(QueryWriter):
         if expired and self._join.puts_out_expired:
             lines += self._pairs(side, self.attribute, "now", results, leaves=True)
         return [*lines, *(results.resets("now") if side.triggers else [])] or ["pass"]
+
+    def _ends_chunk(self, side: Side, results: PairWriter) -> list[str]:
+        """Return what is done behind a chunk of events of a side."""
+        kept = self._kept[side.position]
+        return [] if kept is None else kept.ends_chunk(self._leaves(side, kept, results))
 
     def _passes(self, side: Side, results: PairWriter) -> list[str]:
         """Return what is done with an event that a named window has released."""

@@ -7,7 +7,7 @@ from spdist.program.parts import Block, Most, QueryText, Whole
 from spdist.program.patterns.shape import Matched
 from spdist.program.shape import Query, Read, Sliding
 
-__all__ = ["count_keys", "count_places"]
+__all__ = ["count_keys", "count_places", "wakes_again"]
 
 
 def count_places(whole: Whole, query: QueryText, block: Block) -> None:
@@ -33,8 +33,7 @@ def count_places(whole: Whole, query: QueryText, block: Block) -> None:
         asked = [block.most] * 2
         if isinstance(read, Matched):  # one when a partial match comes to an absence, one when that is dropped
             asked = [totals] * 2 * len(read.absences)
-        if isinstance(read.window, Sliding) and read.window.asks_again:
-            asked.append(Most({query.name: 1}))
+        asked.append(wakes_again(query))
         whole.count(f"dues {query.name}", sum(asked, Most()))
         whole.count("timers", sum(asked, Most()))
     # Groups without totals: an event may have one when it comes, and again when it leaves.
@@ -47,6 +46,12 @@ def count_keys(whole: Whole, query: QueryText, most: Most) -> None:
     window = query.read.window
     for room in () if window is None else window.rooms:
         whole.count(room.format(query.name), most)
+
+
+def wakes_again(query: QueryText) -> Most:
+    """Return how many wake-ups what a window holds may ask for once more."""
+    window = query.read.window
+    return Most({query.name: 1}) if isinstance(window, Sliding) and window.asks_again else Most()
 
 
 def _regroups(read: Query) -> bool:

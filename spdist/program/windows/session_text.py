@@ -36,11 +36,6 @@ class Sessions(Sliding):
         return ("head", "prev") if self.latency > 0 else ("head",)
 
     @property
-    def is_joined(self) -> bool:
-        """Whether it may stand on a side of a join: where a chunk lets no events leave behind its own."""
-        return self.latency <= 0
-
-    @property
     def asks_again(self) -> bool:
         """Whether events that it holds ask for a wake-up again: when their session becomes the previous one."""
         return self.latency > 0
