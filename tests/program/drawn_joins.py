@@ -45,7 +45,7 @@ def _partition(random: Random, sides: tuple[str, str]) -> str:
     key = random.choice(("sym", "kind", "total", "ok"))
     keys = ", ".join(f"{key} of {stream}" for stream in sorted(set(sides)))
     inner = random.random() < 0.5
-    queries = [_join(random, sides, "#J" if inner else "Out6", "#J" if inner else "", keyed=True)]
+    queries = [_join(random, sides, "#J" if inner else "Out6", "#J" if inner else "")]
     if inner:
         queries.append("from #J#window.length(2) select sym, count() as n group by sym insert all events into Out7;")
     return f"partition with ({keys}) begin {' '.join(queries)} end;"
@@ -55,17 +55,14 @@ def _filter(random: Random, share: float) -> str:
     return f"[{drawn_condition(random)}]" if random.random() < share else ""
 
 
-def _window(random: Random, stream: str, keyed: bool = False) -> str:
-    """Return a window; one that fails on a null only over a source, of which it is known that there is none.
-
-    `keyed`: the join stands in a partition, where windows that keep a key for ever have no typed form.
-    """
+def _window(random: Random, stream: str) -> str:
+    """Return a window; one that fails on a null only over a source, of which it is known that there is none."""
     some = random.choice
     if random.random() < 0.3:
         # The text of a real is a function, which has to be one of a source's attributes.
         reals = ("price",) if stream == "S" else ()
         key, span, length = some(("sym", "kind", "volume", *reals)), some((50, 900)), random.randint(1, 3)
-        forever = () if keyed else (f"unique:ever({key})", f"unique:first({key})", f"unique:ever({key})")
+        forever = f"unique:ever({key})", f"unique:first({key})", f"unique:ever({key})"
         timed = (f"unique:externalTimeBatch({key}, total, {span}{some(('', ', 0, 40'))})",) if stream == "S" else ()
         return "#window." + some(
             (
@@ -132,9 +129,9 @@ def _condition(random: Random) -> str:
     return random.choice(("", f" on {equal}", f" on {equal}", f" on {equal} and {other}", f" on {other}"))
 
 
-def _join(random: Random, streams: tuple[str, str], target: str, shaped: str = "J", *, keyed: bool = False) -> str:
+def _join(random: Random, streams: tuple[str, str], target: str, shaped: str = "J") -> str:
     kind = random.choice(("join", "join", "inner join", "left outer join", "right outer join", "full outer join"))
-    left, right = (_window(random, stream, keyed) for stream in streams)
+    left, right = (_window(random, stream) for stream in streams)
     one_way = random.choice(("", "", "", "l", "r"))
     ways = [" unidirectional" if one_way == name else "" for name in "lr"]
     sides = [

@@ -118,6 +118,8 @@ select l.kind as a, r.price as p insert all events into Out5;
 partition with (sym of S, sym of B) begin
 from S#window.unique:length(volume, 3) as l join B#window.unique:time(kind, 700) as r
 select l.volume as v, r.kind as k, r.price as p insert all events into Out6;
+from S#window.unique:ever(kind) as l left outer join B#window.unique:first(volume, ok) as r on l.total != r.total
+select l.kind as k, r.volume as v, count() as n insert all events into Out7;
 end;
 """
 #: Sides that hold keys that come often, next to batches that show who was looked at.

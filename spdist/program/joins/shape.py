@@ -262,8 +262,6 @@ def _side(
         looks = Search(rest=tuple(conjuncts(given.on)))
     if held is not None and not held.is_joined:
         raise NotTyped("a join with the window cron", side.input.span)
-    if held is not None and held.found is Found.MAP and checked.partition is not None and named is None:
-        raise NotTyped("unique keys that stay for ever, on a side of a join in a partition", side.input.span)
     if named is not None and looks.index not in ((), named.index):
         raise NotTyped(f"a named window ('{named.stream}') that joins look into by several keys", side.input.span)
     silent = named is not None and checked.partition is not None  # there named windows cause nothing

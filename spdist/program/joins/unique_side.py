@@ -75,8 +75,8 @@ class MapRows(SideRows):
 
     Notes
     -----
-    The loop asks Python for that order where keys have come since: ``q_shown`` are their numbers in it, and
-    ``q_shown_of`` is how many there were.
+    The loop asks Python for that order where keys have come since: ``q_shown`` and ``q_after`` are a list of their
+    numbers in it, and ``q_shown_of`` is how many there were (`UniqueKeys.listed`), for each key of a partition.
     """
 
     def found(
@@ -91,14 +91,15 @@ class MapRows(SideRows):
         arrays, name, unique = self._whole.arrays, self._text.name, self._text.unique
         assert unique is not None
         known = UniqueKeys(self._whole, self._text, unique, self._key)
-        shown, of = arrays.declare(f"{name}_shown", NUMBER, known.room), arrays.declare(f"{name}_shown_of", NUMBER, "1")
-        site, count, place = arrays.asks(f"{_ORDER}{name}", known.room), self._whole.name(), self._whole.name()
+        shown, of, many, room = known.of_key("shown"), known.of_key("shown_of"), known.of_key("owned"), known.room
+        after, site = arrays.declare(f"{name}_after", NUMBER, room, "-1"), arrays.asks(f"{_ORDER}{name}", room)
+        count, number = self._whole.name(), self._whole.name()
         return [
-            f"if {of}[0] != {known.count}:",
-            f"    called(callback, {site}, 0, 0)",
-            f"{count} = {of}[0]",
+            f"if {of} != {many}:",
+            f"    called(callback, {site}, {self._key}, 0)",
+            f"{count}, {number} = {of}, {shown}",
             *_room_for(count, asks),
-            f"for {place} in range({count}):",
-            f"    {row} = {name}_{self.list}[{shown}[{place}]]",
+            f"for _ in range({count}):",
+            f"    {row}, {number} = {name}_{self.list}[{number}], {after}[{number}]",
             *indent(test(body)),
         ]

@@ -28,7 +28,7 @@ def answer(running: Rooms, name: str, more: int, count: int) -> None:
     elif name.startswith(_FIRING):
         _fire_after(running, name.removeprefix(_FIRING), more)
     elif map is not None:
-        _order_map(running, map)
+        _order_map(running, map, more)
     else:
         running.ask(name, more, count)
 
@@ -52,12 +52,18 @@ def _order_keys(running: Rooms, partition: int) -> None:
     arrays[f"{name}_sorted"][:] = created, len(keys)
 
 
-def _order_map(running: Rooms, window: str) -> None:
-    """Write the numbers of a window's keys in the order in which Siddhi's map has them: O(keys)."""
+def _order_map(running: Rooms, window: str, key: int) -> None:
+    """List the numbers of a window's keys in the order in which Siddhi's map has them: O(own keys)."""
     arrays = running.arrays
     query = next(one for one in running.program.parts if one.name == window)
     assert query.unique is not None
-    numbers, _, keys = known_keys(running, query, query.unique)
+    own = list[int]()
+    number = int(arrays[f"{window}_own"][key])
+    while number >= 0:
+        own.append(number)
+        number = int(arrays[f"{window}_more"][number])
+    numbers, _, keys = known_keys(running, query, query.unique, numpy.array(sorted(own)))
     by_key = dict(zip(keys, numbers.tolist(), strict=True))
-    arrays[f"{window}_shown"][: len(by_key)] = [by_key[key] for key in concurrent_order(by_key)]
-    arrays[f"{window}_shown_of"][0] = len(by_key)
+    first, *following = [by_key[one] for one in concurrent_order(by_key)]
+    arrays[f"{window}_shown"][key], arrays[f"{window}_shown_of"][key] = first, len(by_key)
+    arrays[f"{window}_after"][[first, *following]] = [*following, -1]

@@ -97,11 +97,14 @@ def key_texts(running: Rooms, words: Any, type: Type) -> list[str]:
 # Keys of which a window has one event each.
 
 
-def known_keys(running: Rooms, query: QueryText, unique: Unique) -> tuple[Any, list[int], list[Any]]:
-    """Return the numbers of all keys, the number of the partition's key of each, and the keys."""
+def known_keys(
+    running: Rooms, query: QueryText, unique: Unique, numbers: Any = None
+) -> tuple[Any, list[int], list[Any]]:
+    """Return the numbers of all keys, or of these; the number of the partition's key of each, and the keys."""
     table = f"{query.name}_u_k"
-    slots = running.arrays[f"{table}_slots"]
-    numbers = numpy.sort(slots[slots >= 0])
+    if numbers is None:
+        slots = running.arrays[f"{table}_slots"]
+        numbers = numpy.sort(slots[slots >= 0])
     words = running.arrays[f"{table}_keys"].reshape(-1, running.program.arrays.tables[table].width)[numbers]
     type = Type.DOUBLE if unique.type in _REALS else unique.type
     own = words[:, -2]

@@ -15,9 +15,9 @@ from spdist.operators.base import Arrival, Row
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, known_keys, real_key, words_of
-from spdist.program.windows.kinds import EARLIEST, Batched, Kept, Unique
+from spdist.program.windows.kinds import EARLIEST, Batched, Found, Kept, Unique
 
-__all__ = ["UniqueState", "load_keys", "load_sent", "load_unique", "stored_unique"]
+__all__ = ["UniqueState", "list_keys", "load_keys", "load_sent", "load_unique", "stored_unique"]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
 _TIMES = ("begin", "ending", "reached", "awaited", "flushed")
@@ -156,6 +156,18 @@ def load_sent(running: Running, query: QueryText, window: Kept, states: Sequence
             keys = load_keys(running, query, window.unique, state.before_keys, [number] * len(state.before_keys))
             first = int(running.arrays[f"{query.name}_left"][number])
             running.arrays[f"{query.name}_place"][first : first + len(keys)] = keys
+
+
+def list_keys(running: Running, query: QueryText, window: Kept) -> None:
+    """List the keys of each key of a partition, where a join looks for these in the order of a map."""
+    own, more, many = (running.arrays.get(f"{query.name}_{name}") for name in ("own", "more", "owned"))
+    if own is None or more is None or many is None or window.found is not Found.MAP or window.unique is None:
+        return
+    numbers, instances, _ = known_keys(running, query, window.unique)
+    own[:], many[:] = -1, 0  # that of a window which somebody has looked at is taken over once more
+    for number, instance in zip(numbers.tolist(), instances, strict=True):
+        more[number], own[instance] = own[instance], number
+        many[instance] += 1
 
 
 def _releases_again(window: Kept) -> bool:

@@ -20,7 +20,7 @@ from spdist.program.shape import Read
 from spdist.program.states.dues import load_dues, stored_dues
 from spdist.program.states.nodes import events_of_nodes, fill_nodes
 from spdist.program.states.totals import load_copied, stored_copy
-from spdist.program.states.unique import UniqueState, load_sent, load_unique, stored_unique
+from spdist.program.states.unique import UniqueState, list_keys, load_sent, load_unique, stored_unique
 from spdist.program.states.window import WindowStates
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.batches import open_period
@@ -184,6 +184,7 @@ class UniqueStates(WindowStates):
         own = [(number, self.read(state)) for number, state in states]
         load_unique(running, query, self.window, own, partial(fill_nodes, running, query))
         load_sent(running, query, self.window, own)
+        list_keys(running, query, self.window)
         for number, state in own:
             load_copied(running, query, number, state.copied)
         for number, state in own if query.read.timed else ():

@@ -11,7 +11,7 @@ from spdist.language.types import Type
 from spdist.program.expressions import NUMBER, NotTyped, TypedWriter, Value
 from spdist.program.hash_text import hashed, hashed_text
 from spdist.program.key_text import finds, key_word
-from spdist.program.parts import QueryText, Whole
+from spdist.program.parts import QueryText, Whole, indent
 from spdist.program.windows.kinds import JOINED, Unique
 
 __all__ = ["UniqueKeys"]
@@ -37,6 +37,8 @@ class UniqueKeys:
     def __init__(self, whole: Whole, query: QueryText, unique: Unique, key: str) -> None:
         self._whole = whole
         self._unique = unique
+        self._query = query
+        self._key = key
         self._words = [key] if query.keyed is not None else []
         self._table = f"{query.name}_u_k"
         self._width = len(self._words) + 2
@@ -67,11 +69,21 @@ class UniqueKeys:
         found = finds(self._whole.arrays, self._table, self.room, [*self._words, *words], self.number)
         return [*writer.lines, *found], value
 
-    @property
-    def count(self) -> str:
-        """Source of how many keys there are."""
-        self._whole.arrays.table(self._table, self._width, self.room)
-        return f"{self._table}_meta[2]"
+    def listed(self, node: str) -> list[str]:
+        """Return what puts the key of the event that comes into a list, where it is new: where it has no `node`.
+
+        ``q_own`` and ``q_more`` are the numbers of the keys that came for each key of the partition, ``q_owned`` is how
+        many.
+        """
+        own, number = self.of_key("own", "-1"), self.number
+        more = self._whole.arrays.declare(f"{self._query.name}_more", NUMBER, self.room, "-1")
+        news = [f"{more}[{number}], {own} = {own}, {number}", f"{self.of_key('owned')} += 1"]
+        return [f"if {node} < 0:", *indent(news)]
+
+    def of_key(self, name: str, first: str = "0") -> str:
+        """Return source of a number that there is for each key of the partition."""
+        array = self._whole.arrays.declare(f"{self._query.name}_{name}", NUMBER, self._query.instances, first)
+        return f"{array}[{self._key}]"
 
     def forgets(self, number: str) -> str:
         """Return what forgets a key."""

@@ -61,6 +61,7 @@ class UniqueWriter(WindowWriter):
         return [
             *keys.finds(self.asked())[0],
             *before,
+            *(keys.listed(head) if self.query.is_found else []),
             *self._holds(read, timestamp),
             f"{head}, {prefix}_next[d] = d, -1",
             f"{prefix}_head_end[{keys.number}], {prefix}_head_size[{keys.number}] = d, 1",
