@@ -197,6 +197,7 @@ from W as w left outer join V as v on w.kind == v.kind select w.sym as sym, v.vo
 from W as w join T on T.kind == w.kind select w.sym as sym, T.n as n limit 2 insert expired events into Out3;
 from V[volume > 0] as v unidirectional full outer join S#window.time(300) as s on v.total > s.total
 select v.sym as sym, s.kind as kind, v is null as none order by kind output last every 2 events insert into Out4;
+from W as w join W as o unidirectional on w.kind == o.kind select w.sym as sym, count() as n insert into Out5;
 """
 #: Partitions that name a key of the window that they join with: it means nothing, as the window has no part in them.
 KEYED = f"""{STREAM}

@@ -43,7 +43,7 @@ def load_state(running: Running, shape: Shape, elements: AppElements) -> None:
             totals, _, *rest = fresh_query(element)
             state = elements.window(element.stream).snapshot()
             load_query(running, queries[element.number], [(0, [totals, state, *rest])])
-        else:
+        elif element.number in queries:  # else no event reaches it
             state = elements.query(element.checked.name).snapshot()
             load_query(running, queries[element.number], [(0, state)])
     if not running.compute_held():
@@ -95,7 +95,7 @@ def store_state(running: Running, shape: Shape, elements: AppElements, until: in
         if isinstance(element, Keyed):
             partition = elements.partition(element.number)
             partition.restore(stored_partition(running, element, partition.snapshot()))
-        elif not isinstance(element, LoopWindow):
+        elif not isinstance(element, LoopWindow) and element.number in queries:
             (state,) = stored_query(running, queries[element.number], 1)
             elements.query(element.checked.name).restore(state)
 

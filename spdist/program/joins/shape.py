@@ -227,8 +227,8 @@ def joined(
     if right.named is not None and left.stream == right.stream:
         # Siddhi forgets the right side.
         right = replace(right, triggers=False, outer=False)
-    if not (left.comes or right.comes):
-        raise NotTyped("a join that no event causes", span)
+    if not (left.comes or right.comes) and checked.partition is not None:
+        raise NotTyped("a join that no event causes, in a partition", span)
     return Joined(number, checked, (left, right), events_of(checked))
 
 
