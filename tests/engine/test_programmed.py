@@ -194,7 +194,7 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
             "a primary key that may be null",
         ),
         ("from S select * insert into Mid; from Mid#window.sort(3, price) select sym insert into Out;", "may be null"),
-        ("from S#window.session(5 sec, sym, 1 sec) select sym insert into Out;", "the window session with a latency"),
+        ("from S#window.unique:time(sym, 0) select sym insert into Out;", "the window unique:time"),
         ("from S select coalesce(ok, ok) as t insert into Mid; from Mid select and(t) as n insert into Out;",
          "the aggregator and() of what may be null"),
         ("from S select math:rand() as p insert into Out;", "the function math:rand()"),
@@ -220,11 +220,7 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
         ),
         (
             "from S#window.lengthBatch(3, true)[str:upper(sym) == 'A'] select count() as n insert into Out;",
-            "totals behind a filter behind such a window",
-        ),
-        (
-            "from S#window.lengthBatch(3)[ok] select sym, count() as n group by sym insert all events into Out;",
-            "totals behind a filter behind such a window",
+            "totals behind a filter with functions behind such a window",
         ),
         (
             "from every a=S and b=S[ok] within 1 sec select a.sym output snapshot every 3 sec insert into Out;",

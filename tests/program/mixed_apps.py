@@ -64,8 +64,7 @@ def _called(random: Random, given: str, target: str) -> str:
             f"from {source}[{_UNTYPED}] select * output snapshot every {random.choice((40, 700))} milliseconds "
             f"insert into {target};",
             f"from {source}#window.time(0) select * insert {events}into {target};",
-            f"from {source}#window.session(50 milliseconds, sym, 9 milliseconds) select * insert {events}"
-            f"into {target};",
+            f"from {source}#window.unique:time(sym, 0) select * insert {events}into {target};",
             f"partition with (sym of {given}) begin from {source}[{_UNTYPED}] select * "
             f"output snapshot every 40 milliseconds insert into #I; from #I select * insert into {target}; end;",
             f"from every e1={source} -> not {given}[ok] for 40 milliseconds select e1.sym, e1.kind, e1.price, e1.rate, "

@@ -204,12 +204,12 @@ def test_it_is_told_which_queries_are_called_and_why() -> None:
     @info(name='high') from S[price > 1.0] select sym insert into High;
     @info(name='kept') from High update or insert into T
         on T.sym == sym;
-    @info(name='found') from High#window.session(9 sec, sym, 1 sec) join T on T.sym == High.sym
+    @info(name='found') from High#window.time(0) join T on T.sym == High.sym
     select High.sym as sym insert into Out;"""
     told = explain(app).compiled
     assert told.startswith("in part")
     assert "high is compiled; kept is called: the table 'T', which 'found' uses without a typed form (line 4)" in told
-    assert told.endswith("found is called: the window session with a latency (line 6)")
+    assert told.endswith("found is called: the window time (line 6)")
     without = explain("define stream S (a string); from S#window.time(0) select a insert into O;").compiled
     assert without == "no: the window time (line 1)"
 
