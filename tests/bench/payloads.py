@@ -148,8 +148,8 @@ def of_arrays(setting: MapSetting, payloads: list[bytes]) -> None:
     payloads = payloads * -(-FEW * TEN // len(payloads))  # fewer messages are not read together
     arrays = [b"[%b]" % b",".join(payloads[start : start + TEN]) for start in range(0, len(payloads), TEN)]
     messages = pa.array(arrays, pa.binary())
-    while reader.read(messages).columns is None:  # until a thread has compiled it
-        time.sleep(0.05)
+    while reader.read(messages).columns is None:
+        pass  # until a thread has compiled the loop
 
     def each() -> list[Row]:
         return [row for one in arrays for chunk in mapper.read(one, {}, 0, print) for _, row in chunk]

@@ -185,9 +185,7 @@ class Programmed:
                 assert receiver.receive_columns is not None  # see `Junction.behind`
                 receiver.receive_columns(put.rows, put.bounds, put.causes, put.stamps, put.numbers, put.times)
         self._set_timer()
-        last = max(int(part.times[-1]) for part in parts.values())
-        until = max(int((part.times if part.until is None else part.until)[-1]) for part in parts.values())
-        self._approached = last if until < last else None
+        self._approached = approached_by(parts)
         if isinstance(self._running, MixedRunning) and self._running.costs_more():
             self.retire("so many events reach what has no typed form that operators are faster")
         return True
@@ -305,8 +303,6 @@ class Programmed:
             undo()
         self._undo.clear()
 
-    # State.
-
     def drop(self) -> None:
         """Take the state off the operators: the program has it, and its timers."""
         assert self._running is not None
@@ -406,6 +402,13 @@ def _receiver_of(stream: str, process: Callable[[str, Sequence[Arrival]], None])
 
 
 # Events that a query of a program has failed on: its operators tell the error, and the stream counts them.
+
+
+def approached_by(parts: Mapping[str, StreamPart]) -> int | None:
+    """Return the time that chunks let the clock come to, ms, where timers that are due then have not fired."""
+    last = max(int(part.times[-1]) for part in parts.values())
+    until = max(int((part.times if part.until is None else part.until)[-1]) for part in parts.values())
+    return last if until < last else None
 
 
 def chunk_of(parts: Mapping[str, StreamPart], rank: int) -> list[Arrival]:
