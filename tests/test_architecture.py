@@ -83,9 +83,10 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/engine/spark/forks.py",
         "spdist/program/",
         "spdist/mapping/json_kernels.py",
+        "spdist/mapping/json_writing.py",
         "spdist/transports/kafka/record_batches.py",
     ),
-    "llvmlite": ("spdist/program/",),
+    "llvmlite": ("spdist/mapping/json_writing.py", "spdist/program/"),
     "pyarrow": (
         "spdist/connectors/kafka/records.py",
         "spdist/connectors/spark/",

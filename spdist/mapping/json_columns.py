@@ -35,8 +35,10 @@ from spdist.mapping.payload_reader import SURELY_REAL, BatchReader, Row
 __all__ = [
     "BOOL",
     "DOUBLE",
+    "FEW",
     "FLOAT",
     "INT",
+    "KINDS",
     "LONG",
     "MISSING",
     "TEXT",
@@ -49,7 +51,7 @@ __all__ = [
 
 #: Kinds of attributes, as numbers.
 TEXT, INT, LONG, FLOAT, DOUBLE, BOOL = range(6)
-_KINDS = {
+KINDS = {
     Type.STRING: TEXT,
     Type.INT: INT,
     Type.LONG: LONG,
@@ -272,7 +274,7 @@ class JsonLoop:
 
     def __init__(self, schema: Schema, largest: int) -> None:
         self._types = schema.types
-        self._kinds = numpy.array([_KINDS[type] for type in schema.types], numpy.int64)
+        self._kinds = numpy.array([KINDS[type] for type in schema.types], numpy.int64)
         self._arrow = pa.schema([pa.field(name, ARROW[kind]) for name, kind in schema])
         self._largest = largest
         names = [f'"{name}"' for name in (*schema.names, ENVELOPE)]

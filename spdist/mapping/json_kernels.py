@@ -20,9 +20,10 @@ from numba.extending import intrinsic
 
 from spdist.mapping.bounds import MAX_EVENTS
 from spdist.mapping.json_columns import BOOL, DOUBLE, FLOAT, LONG, MISSING, TEXT, THERE, WRITTEN
+from spdist.mapping.json_writing import AROUND, MOST_BYTES, SLACK, odd_reals, payloads
 from spdist.mapping.payload_reader import SURELY_REAL
 
-__all__ = ["columns"]
+__all__ = ["AROUND", "MOST_BYTES", "SLACK", "columns", "odd_reals", "payloads"]
 
 _TENS = numpy.array([float(10**power) for power in range(23)])
 _EXACT = numpy.uint64(1 << 53)

@@ -3,9 +3,10 @@
 Operators that catch up after a failure run again over the same input and collect the same deliveries with the same ids;
 whoever sends them decides which ones have been sent.
 
-What the json mapping writes event by event is written here column by column, and put together by Arrow, for the most
-part without the GIL. The texts are octets in one Arrow array, in which form they are sent by those who send many;
-nobody else has to know that.
+What the json mapping writes event by event is written here for all events, by a compiled loop over their columns; until
+that is compiled, and without numba, it is written column by column, and put together by Arrow. Neither holds the GIL,
+for the most part. The texts are octets in one Arrow array, in which form they are sent by those who send many; nobody
+else has to know that.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import json
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
 from itertools import accumulate, chain, count
 from json.encoder import encode_basestring
 from math import nan
@@ -24,8 +27,10 @@ import orjson
 import pyarrow as pa
 
 from spdist.language.types import Schema, Type
-from spdist.mapping.columns import OCTETS, ColumnarRows, all_rows, bounds, joined, octets_of, octets_within
+from spdist.mapping.columns import ARROW, OCTETS, ColumnarRows, all_rows, bounds, joined, octets_of, octets_within
+from spdist.mapping.json_columns import FEW, KINDS
 from spdist.mapping.json_payloads import ENVELOPE, json_text
+from spdist.mapping.kernels import Kernels
 
 __all__ = [
     "EVENT_BITS",
@@ -293,6 +298,9 @@ class JsonTexts(Sequence[str]):
         """Return all payloads as a `pyarrow.LargeBinaryArray`; half a character is a question mark, as in Java."""
         if not self._rows:
             return octets_of([])
+        made = _by_loop(self._schema, self._rows, self._bounds)
+        if made is not None:
+            return made
         columns = _columns(self._schema, self._rows)
         several = numpy.diff(self._bounds) > 1
         if not several.any():
@@ -310,6 +318,76 @@ def together(parts: Sequence[Sequence[Any]]) -> Sequence[Any]:
         return parts[0]
     texts = [one for one in parts if isinstance(one, JsonTexts)]
     return JsonTexts.following(texts) if len(texts) == len(parts) else list(chain.from_iterable(parts))
+
+
+#: So many bytes of escapes there is room for, for each of the texts; where it is not enough, for as many as can be.
+_ESCAPES, _ALL_ESCAPES = 1 / 8, 5
+_KERNELS = Kernels(partial(import_module, "spdist.mapping.json_kernels"), "JSON is written by Arrow")
+
+
+def _by_loop(schema: Schema, rows: Sequence[Row], bounds: Any) -> Any:
+    """Return payloads, see `JsonTexts`; None where they are few, a value is not of its type, or the loop is not there.
+
+    It is compiled when many are written for the first time.
+    """
+    if len(rows) < FEW:
+        return None
+    _KERNELS.load_later()
+    loops = _KERNELS.loops
+    columns = None if loops is None else ColumnarRows.of(rows, schema.types, range(len(schema)))
+    if columns is None or columns.types != tuple(map(ARROW.get, schema.types)):
+        return None
+    kept = [_InMemory(columns.column(number), kind, loops) for number, kind in enumerate(schema.types)]
+    around = [f",{json.dumps(name)}:" for name in schema.names]
+    around[0] = f'{{"{ENVELOPE}":{{{around[0][1:]}'
+    pieces = [piece.encode() for piece in (*around, "}}")]
+    lengths = numpy.array(list(map(len, pieces)))
+    places = numpy.stack([(lengths + loops.SLACK).cumsum() - lengths - loops.SLACK, lengths], 1)
+    words = numpy.frombuffer(b"".join(piece + bytes(loops.SLACK) for piece in pieces), numpy.uint8)
+    size = sum(column.size for column in kept)
+    most = len(rows) * int(lengths.sum() + loops.MOST_BYTES * len(kept) + loops.AROUND) + size + loops.SLACK
+    described, ends = numpy.array([column.described for column in kept]), numpy.empty(len(bounds), numpy.int64)
+    for spare in (int(size * _ESCAPES), size * _ALL_ESCAPES):
+        into = numpy.empty(most + spare, numpy.uint8)
+        if loops.payloads(described, words, places, numpy.array(bounds), spare, into, ends):
+            break
+    return octets_within(ends, into)
+
+
+class _InMemory:
+    """A column as the loop knows it; what stands at the addresses stays there as long as this does.
+
+    Parameters
+    ----------
+    column : pyarrow.Array
+        The values.
+    kind : Type
+        Theirs.
+    loops : module
+        `spdist.mapping.json_kernels`.
+    """
+
+    def __init__(self, column: Any, kind: Type, loops: Any) -> None:
+        valid, values, *others = self._buffers = column.buffers()
+        #: A row of what `payloads` takes.
+        self.described = [KINDS[kind], _address(values), _address(valid), column.offset, *map(_address, others)]
+        #: Bytes of the texts.
+        self.size = 0
+        if kind is Type.STRING:
+            begins = numpy.frombuffer(values, numpy.int32)
+            self.size = int(begins[column.offset + len(column)] - begins[column.offset])
+        elif kind in (Type.FLOAT, Type.DOUBLE):
+            places = numpy.empty(len(column), numpy.int64)
+            odd = places[: loops.odd_reals(numpy.array(self.described), places)].tolist()
+            texts = octets_of([*(json_text(column[place].as_py(), kind) for place in odd), " " * loops.SLACK])
+            _, begins, content = texts.buffers()
+            self._buffers += [begins, content]
+            self.described += [_address(content), _address(begins)]
+        self.described += [0] * (6 - len(self.described))
+
+
+def _address(buffer: Any) -> int:
+    return 0 if buffer is None else int(buffer.address)
 
 
 def _columns(schema: Schema, rows: Sequence[Row]) -> Sequence[Any]:

@@ -56,6 +56,8 @@ ASKED = {
     *(f"program/{one}" for one in ("machine/compiler", "parts", "running/forgetting", "states/state", "states/table")),
     *("engine/programs/state", "mapping/kernels", "program/states/partition", "program/states/processor"),
     "program/windows/kinds",
+    # Compiled, behind `json_kernels`, as `program/machine/` is behind a program's loop.
+    "mapping/json_writing",
     *("program/read_shape", "transports/log", "transports/rejects", "transports/whole_files"),
     BETWEEN_GROUPS,
 }
