@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -79,14 +80,40 @@ def test_clients_read_what_was_written(
     assert found == [(key, value, [("spdist-id", id)]) for _, key, value, id in expected]
 
 
-def test_a_batch_is_full_but_for_a_few_bytes_of_each() -> None:
-    values = [f"n{n}" * (n % 30) for n in range(30_000)]
-    whole = PartitionMessages(OutgoingMessages("t", 0, None, values, b"A-1#0:", range(30_000), 0), 0, range(30_000))
+def test_few_batches_are_made_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However large messages are, so that the first are sent while the others are made."""
+    taken: list[int] = []
+
+    class Values(list[bytes]):
+        def __getitem__(self, place: Any) -> Any:
+            taken.append(sum(map(len, super().__getitem__(place))))
+            return super().__getitem__(place)
+
+    for size in (10, 1000, 50_000):
+        taken.clear()
+        values = Values([b"v" * size] * 20_000)
+        whole = PartitionMessages(OutgoingMessages("t", 0, None, values, b"A-1#0:", range(20_000), 0), 0, range(20_000))
+        limit, count = 100_000, 0
+        made = batches([whole], limit)
+        first = next(made)
+        assert len(taken) == 1
+        for one in made:
+            count += one.count
+            assert len(taken) > 1 or count < 1024
+        assert first.count + count == 20_000
+        assert max(taken[1:]) < 4 * limit
+        assert min(taken[1:-1]) > limit
+
+
+def test_batches_are_full_but_for_the_last_of_those_made_together() -> None:
+    values = [f"n{n}" * (n % 30) for n in range(60_000)]
+    whole = PartitionMessages(OutgoingMessages("t", 0, None, values, b"A-1#0:", range(60_000), 0), 0, range(60_000))
     for limit in (20_000, 1 << 18, 1 << 20):
-        *full, _ = batches([whole], limit)
-        assert all(one.count == 1 << 14 or 61 + len(one.records) + 8 * one.count > limit - 1000 for one in full)
-        assert full[0].begin == 0
-        assert full[1].begin == full[0].count
+        sent = list(batches([whole], limit))
+        full = [one.count == 1 << 14 or 61 + len(one.records) + 8 * one.count > limit - 1000 for one in sent]
+        assert sum(full) > 0.7 * len(sent) - 3
+        assert len(sent) <= 1.2 * sum(len(one.records) for one in sent) / limit + 3
+        assert [one.begin for one in sent] == [0, *accumulate(one.count for one in sent)][:-1]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ Source: Kafka's documentation, message format, record batch.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, pairwise
@@ -30,8 +31,10 @@ _HEADER_BYTES = 61
 _WIDER = [1 << bits for bits in range(6, 62, 7)]
 #: Records of a batch, at most, and bytes of their numbers in it.
 _MOST, _NUMBER_BYTES = 1 << 14, 3
-#: Messages whose records are made together: the next of them while these are sent.
-_TOGETHER = 1 << 15
+#: Messages whose records are made together, where nobody knows yet how large they are: the next while these are sent.
+_FIRST = 1 << 10
+#: So many batches are made of those that follow, but for a little, as they may be larger than those before.
+_TOGETHER = 3.95
 
 
 def _varint(number: int) -> bytes:
@@ -149,6 +152,9 @@ def octets(payloads: Sequence[Any]) -> Any:
 def batches(parts: Iterable[PartitionMessages], limit: int) -> Iterator[SentBatch]:
     """Yield the records of messages, many together; one that does not even fit alone is a batch, too.
 
+    Not many batches are made at a time, however large messages are: they are sent while the processor still has them
+    in its caches, and while the next ones are made.
+
     Parameters
     ----------
     parts : iterable of PartitionMessages
@@ -156,30 +162,29 @@ def batches(parts: Iterable[PartitionMessages], limit: int) -> Iterator[SentBatc
     limit : int
         Bytes that a batch may have, before it is compressed.
     """
-    for some in _some(parts):
-        records = _RecordColumns(some)
-        cuts = list(_cuts(records.most_bytes(), limit - _HEADER_BYTES))
+    left, room = deque(parts), _FIRST
+    while left:
+        records = _RecordColumns(_taken(left, room))
+        sizes = records.most_bytes()
+        room = max(1, int(_TOGETHER * limit * len(sizes) / int(sizes.sum())))
+        cuts = list(_cuts(sizes, limit - _HEADER_BYTES))
         made = records.made(cuts)
         ends, values = bounds(made), memoryview(made.buffers()[2])
         for begin, end in pairwise(cuts):
             yield SentBatch(int(records.places[begin]), end - begin, values[ends[begin] : ends[end]])
 
 
-def _some(parts: Iterable[PartitionMessages]) -> Iterator[list[PartitionMessages]]:
-    """Yield messages of parts in order, so many that their records are made together."""
-    some: list[PartitionMessages] = []
-    room = _TOGETHER
-    for part in parts:
-        left = part.places
-        while left:
-            own, left = left[:room], left[room:]
-            some.append(replace(part, places=own))
-            room -= len(own)
-            if not room:
-                yield some
-                some, room = [], _TOGETHER
-    if some:
-        yield some
+def _taken(left: deque[PartitionMessages], room: int) -> list[PartitionMessages]:
+    """Take the first messages out of those that are left, at least one and at most so many."""
+    some = []
+    while left and room:
+        part = left.popleft()
+        if len(part.places) > room:
+            left.appendleft(replace(part, places=part.places[room:]))
+            part = replace(part, places=part.places[:room])
+        some.append(part)
+        room -= len(part.places)
+    return some
 
 
 def _cuts(sizes: Any, room: int) -> Iterator[int]:
@@ -224,6 +229,8 @@ class _RecordColumns:
 
 
 def _values(parts: Sequence[Sequence[Any]]) -> Any:
+    if len(parts) == 1:
+        return octets(parts[0])
     if any(isinstance(part, JsonTexts) for part in parts):
         return pa.concat_arrays(list(map(octets, parts)))
     return octets(list(chain.from_iterable(parts)))

@@ -292,10 +292,12 @@ class KafkaWriter:
     ) -> tuple[int, Exception | None] | None:
         """Write to one partition; return the number of the first message that is not there, and why, if one is not."""
         begin, count, sent = 0, 0, None
+        made = batches(parts, self._limit)
+        # In a thread of its own, while the loop sends the one before.
+        making = asyncio.create_task(asyncio.to_thread(next, made, None))
         try:
-            made = batches(parts, self._limit)
-            # In a thread of its own, while the loop sends the one before.
-            while (batch := await asyncio.to_thread(next, made, None)) is not None:
+            while (batch := await making) is not None:
+                making = asyncio.create_task(asyncio.to_thread(next, made, None))
                 # Brokers may refuse a batch and take the next: one is sent when the one before is there.
                 if sent is not None:
                     await sent
@@ -306,6 +308,8 @@ class KafkaWriter:
                 await sent
         except (KafkaError, OSError, TimeoutError) as error:
             return begin, self._judged(error, count)
+        finally:
+            making.cancel()
         return None
 
     def _judged(self, error: Exception, count: int) -> Exception | None:
