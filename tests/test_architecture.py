@@ -142,7 +142,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/transports/kafka/fetching.py",
         "spdist/transports/kafka/record_batches.py",
     ),
-    "crc32c": ("spdist/transports/kafka/record_batches.py",),
+    "crc32c": ("spdist/connectors/kafka/sink.py", "spdist/transports/kafka/record_batches.py"),
     "prometheus_client": ("spdist/cluster/exposition.py",),
     "cryptography": ("spdist/cluster/security/authority.py", "spdist/config/key_stores.py"),
     "kazoo": ("spdist/transports/kafka/zookeeper.py",),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import accumulate
 from typing import Any
 
 import pytest
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords as OtherRecords
 
 from spdist.connectors.kafka.records import OutgoingMessages, PartitionMessages, SentBatch, batches, octets
-from spdist.connectors.kafka.sink import _Records
+from spdist.connectors.kafka.sink import _Produce, _Records
 
 #: The others are made in the same place, by libraries that need not be there.
 _COMPRESSIONS = (None, "gzip")
@@ -22,7 +25,7 @@ def built(batch: SentBatch, compression: str | None = None) -> bytes:
     records = _Records(batch, compression)
     records._set_producer_state(7, 1, 40)
     assert records.record_count() == batch.count
-    return bytes(records._build())
+    return b"".join(records._build())
 
 
 def read(batch: SentBatch, compression: str | None = None) -> list[tuple[int, bytes | None, bytes, list[Any]]]:
@@ -114,6 +117,40 @@ def test_batches_are_full_but_for_the_last_of_those_made_together() -> None:
         assert sum(full) > 0.7 * len(sent) - 3
         assert len(sent) <= 1.2 * sum(len(one.records) for one in sent) / limit + 3
         assert [one.begin for one in sent] == [0, *accumulate(one.count for one in sent)][:-1]
+
+
+class Connection:
+    """What a client writes to a broker."""
+
+    def __init__(self) -> None:
+        self.written = b""
+
+    def write(self, data: bytes) -> None:
+        assert isinstance(data, bytes)
+        self.written += data
+
+
+@pytest.mark.parametrize("compression", _COMPRESSIONS)
+@pytest.mark.parametrize("transaction", [None, "t-1"])
+def test_a_request_is_what_the_client_would_send(compression: str | None, transaction: str | None) -> None:
+    values = [b"v" * size for size in range(300)]
+    whole = PartitionMessages(OutgoingMessages("t", 0, None, values, b"A-1#0:", range(300), 0), 0, range(300))
+    made = [_Records(one, compression)._build() for one in batches([whole], 20_000)]
+    assert len(made) > 2
+
+    def topics(of: Any) -> Any:
+        return [("t", [(0, of(made[0])), (1, of(made[1]))]), ("Ä", [(7, of(made[2]))])]
+
+    async def written(request: ProduceRequest) -> bytes:
+        connection = AIOKafkaConnection("h", 1, client_id="me")
+        connection._versions = {ProduceRequest.API_KEY: (3, 7)}
+        connection._writer = writer = Connection()
+        connection.send(request).close()
+        return writer.written
+
+    theirs = ProduceRequest(transaction, -1, 5000, topics(b"".join))
+    ours = _Produce.of(ProduceRequest(transaction, -1, 5000, topics(tuple)))
+    assert asyncio.run(written(ours)) == asyncio.run(written(theirs))
 
 
 @pytest.mark.parametrize(

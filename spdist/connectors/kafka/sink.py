@@ -14,10 +14,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from typing import Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
@@ -30,7 +32,10 @@ from aiokafka.errors import (
 )
 from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.protocol.types import Int16, Int32, String
 from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchBuilderPy
+from crc32c import crc32c
 
 from spdist.connectors.kafka.link import KafkaAccess
 from spdist.connectors.kafka.records import (
@@ -59,6 +64,8 @@ _BATCH_BYTES = 900 << 10
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 #: What lies in a message, and trying again does not change.
 _REFUSED = (*_TOO_LARGE, CorruptRecordException, InvalidTopicError, PolicyViolationError)
+_CHECKSUM = struct.Struct(">I")
+_NAME = String("utf-8")
 _END_S = 2.0
 #: How long to look for a topic that may not be there.
 _LOOK_S = 3.0
@@ -175,6 +182,48 @@ class Refused(Exception):
         self.lasting = lasting
 
 
+class _Signed(_DefaultRecordBatchBuilderPy):  # type: ignore[misc]
+    """The client's own batch, whose header and records are never put together: that is done once, for a request.
+
+    The checksum is the processor's, which takes a tenth of the time.
+    """
+
+    def __init__(self, codec: int, batch: SentBatch) -> None:
+        super().__init__(2, codec, 0, -1, -1, 0, 0)
+        self._first_timestamp = self._max_timestamp = int(time.time() * 1000)
+        self._num_records, self._last_offset = batch.count, batch.count - 1
+        self._records = batch.records
+
+    def build(self) -> tuple[bytes, memoryview]:
+        """Return the header and the records."""
+        compresses = self._compression_type != self.CODEC_NONE
+        if compresses:
+            self._buffer += self._records
+            compresses = self._maybe_compress()
+            self._records = memoryview(self._buffer)[self.HEADER_STRUCT.size :]
+        header = bytearray(self.HEADER_STRUCT.size)
+        self.HEADER_STRUCT.pack_into(
+            header,
+            0,
+            0,  # where it will stand, which the broker says
+            len(header) + len(self._records) - self.AFTER_LEN_OFFSET,
+            self.NO_PARTITION_LEADER_EPOCH,
+            self._magic,
+            0,  # the checksum of what follows it
+            self._get_attributes(compresses),
+            self._last_offset,
+            self._first_timestamp,
+            self._max_timestamp,
+            self._producer_id,
+            self._producer_epoch,
+            self._base_sequence,
+            self._num_records,
+        )
+        checksum = crc32c(self._records, crc32c(header[self.ATTRIBUTES_OFFSET :]))
+        _CHECKSUM.pack_into(header, self.CRC_OFFSET, checksum)
+        return bytes(header), self._records
+
+
 class _Records(BatchBuilder):  # type: ignore[misc]
     """A batch whose records are there already: the client puts its header before them, compresses and signs them."""
 
@@ -182,15 +231,63 @@ class _Records(BatchBuilder):  # type: ignore[misc]
         codec = getattr(DefaultRecordBatch, f"CODEC_{(compression or 'none').upper()}")
         super().__init__(len(batch.records), codec)
         self._relative_offset = batch.count
-        # The client's own, in the form whose parts can be set: time, number and bytes of the records.
-        self._builder = whole = _DefaultRecordBatchBuilderPy(2, codec, 0, -1, -1, 0, 0)
-        whole._first_timestamp = whole._max_timestamp = int(time.time() * 1000)
-        whole._num_records, whole._last_offset = batch.count, batch.count - 1
-        whole._buffer += batch.records
+        self._builder = _Signed(codec, batch)
         self.close()
 
     def _set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         self._builder.set_producer_state(producer_id, producer_epoch, base_sequence)
+
+
+class _Pieces:
+    """The bytes of a request in pieces, in front of which the client puts its header, and then the size of all.
+
+    The client alone would copy a batch eight times, which takes longer than all that the broker does with it.
+    """
+
+    def __init__(self, pieces: Sequence[Any], in_front: int = 2) -> None:
+        self._pieces = pieces
+        self._in_front = in_front
+
+    def __len__(self) -> int:
+        return sum(map(len, self._pieces))
+
+    def __radd__(self, before: bytes) -> _Pieces | bytes:
+        pieces = (before, *self._pieces)
+        return _Pieces(pieces, self._in_front - 1) if self._in_front > 1 else b"".join(pieces)
+
+
+class _Produce(ProduceRequest):  # type: ignore[misc]
+    """The client's own request, whose batches are `_Records`."""
+
+    @classmethod
+    def of(cls, request: ProduceRequest) -> _Produce:
+        """Return another one's request."""
+        return cls(request._transactional_id, request._required_acks, request._timeout, request._topics)
+
+    def build(self, request_struct_class: type[Any]) -> Any:
+        """Return the request in a version, of those that idempotent producers send."""
+        made = super().build(request_struct_class)
+        made.encode = lambda: _Pieces(list(self._pieces()))
+        return made
+
+    def _pieces(self) -> Iterator[Any]:
+        yield _NAME.encode(self._transactional_id)
+        yield Int16.encode(self._required_acks) + Int32.encode(self._timeout) + Int32.encode(len(self._topics))
+        for topic, places in self._topics:
+            yield _NAME.encode(topic) + Int32.encode(len(places))
+            for partition, pieces in places:
+                yield Int32.encode(partition) + Int32.encode(sum(map(len, pieces)))
+                yield from pieces
+
+
+def _sending_pieces(producer: AIOKafkaProducer) -> None:
+    """Have a producer send requests that are put together once."""
+    send = producer.client.send
+
+    async def sent(node: int, request: Any, **group: Any) -> Any:
+        return await send(node, _Produce.of(request) if isinstance(request, ProduceRequest) else request, **group)
+
+    producer.client.send = sent
 
 
 class KafkaWriter:
@@ -328,6 +425,7 @@ class KafkaWriter:
                 acks="all",
                 enable_idempotence=True,
             )
+            _sending_pieces(producer)
             self._producer = producer
             await producer.start()
         return self._producer
