@@ -5,7 +5,8 @@ same topics, run: Spark moving the bytes untouched (what reading and writing cos
 Siddhi's own engine with lean connectors (`tests/bench/peer/KafkaPeer.java`), one thread, where Maven finds it. Spark's
 rates are those of the second half of the events, the apps' those of the best of some runs in one JVM: starting up and
 compiling counts for nobody. Where an app has several results for each event, which are one message, Spark also writes
-each record's bytes as often: to move the input once says nothing of what so many results cost.
+each record's bytes as often, and so often that it writes as many bytes as the app: to move the input once says nothing
+of what so many results cost.
 
 Examples: ``python -m tests.bench.over_kafka``; ``… --count 200000 --no-peer length_window_avg``.
 """
@@ -119,20 +120,21 @@ def _workload(name: str, chosen: argparse.Namespace) -> Workload:
 
 def _one(bench: Bench, chosen: argparse.Namespace) -> None:
     bench.load(bench.prefix, bench.count)
-    alone, (ours, results) = bench.spark_alone(), bench.ours()
+    alone, (ours, results, times) = bench.spark_alone(), bench.ours()
     peers = [] if chosen.no_peer else [bench.siddhi()]
     told = "".join(f"{rate:>14,.0f}" if rate else f"{'—':>14}" for rate in (alone, ours, *peers))
     ratios = [f"{ours / rate:.2f}×" if rate else "—" for rate in (alone, *peers)]
     print(f"{bench.workload.name:<26}{told}  {' · '.join(ratios)}", flush=True)
-    if (copies := round(results)) > 1:
-        alone = bench.spark_alone(copies)
-        print(f"  {f'{copies} results for each':<24}{alone:>14,.0f}{ours:>14,.0f}  {ours / alone:.2f}×", flush=True)
+    if round(results) > 1:
+        for copies, told in ((round(results), "{} results for each"), (round(times), "as many bytes, {} times")):
+            alone = bench.spark_alone(copies)
+            print(f"  {told.format(copies):<24}{alone:>14,.0f}{ours:>14,.0f}  {ours / alone:.2f}×", flush=True)
     if chosen.vary:
         for name, text in _varied(bench.workload.text):
             varied = replace(
                 bench, home=bench.home / name.replace(" ", "_"), workload=replace(bench.workload, text=text)
             )
-            rate, found = varied.ours()
+            rate, found, _ = varied.ours()
             moved = _moved(found, results, rate / ours)
             print(f"  {name:<24}{'':>14}{rate:>14,.0f}  {rate / ours:.2f}× its base{moved}", flush=True)
 
@@ -204,28 +206,35 @@ class Bench:
 
             return self._rate(read_so_far)
 
-    def ours(self) -> tuple[float, float]:
-        """Return the best rate of the app on Spark, and how many results it has for each event."""
-        before, _ = self._written()
+    def ours(self) -> tuple[float, float, float]:
+        """Return the best rate of the app on Spark, how many results it has for each event, and how many of its bytes.
+
+        The last is a multiple of the bytes of the events that come in.
+        """
+        out = f"{self.prefix}ours"
+        before, _, _ = self._written(out)
         with self._host("ours") as host:
             rate = max(self._ours(host, run) for run in range(self.chosen.runs))
-        messages, results = self._written()
-        return rate, results * (messages - before) / (self.count * self.chosen.runs)
+        messages, results, size = self._written(out)
+        sizes = [self._written(self.prefix + stream)[2] for stream, _ in self.workload.streams]
+        share = (messages - before) / (self.count * self.chosen.runs)
+        return rate, results * share, size * share / (sum(sizes) / len(sizes))
 
-    def _written(self) -> tuple[int, float]:
-        """Return how many messages the topic of our results has, and how many results the latest have on average."""
+    def _written(self, topic: str) -> tuple[int, float, float]:
+        """Return how many messages a topic has, and of the latest how many events and bytes they have on average."""
         consumer = KafkaConsumer(bootstrap_servers=self.servers)
         try:
-            topic = f"{self.prefix}ours"
             places = [TopicPartition(topic, place) for place in consumer.partitions_for_topic(topic) or ()]
             ends = consumer.end_offsets(places) if places else {}
             if not any(ends.values()):
-                return 0, 0.0
+                return 0, 0.0, 0.0
             consumer.assign(places)
             for place, end in ends.items():
                 consumer.seek(place, max(end - SAMPLE, 0))
             values = [one.value for some in consumer.poll(10_000).values() for one in some]
-            return int(sum(ends.values())), sum(value.count(b'"event"') for value in values) / max(len(values), 1)
+            count = max(len(values), 1)
+            events, size = sum(value.count(b'"event"') for value in values), sum(map(len, values))
+            return int(sum(ends.values())), events / count, size / count
         finally:
             consumer.close()
 
