@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from itertools import accumulate
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords as OtherRecords
 
+from spdist.connectors.kafka import records
 from spdist.connectors.kafka.records import OutgoingMessages, PartitionMessages, SentBatch, batches, octets
-from spdist.connectors.kafka.sink import _Produce, _Records
+from spdist.connectors.kafka.sink import KafkaWriter, _Produce, _Records
 
 #: The others are made in the same place, by libraries that need not be there.
 _COMPRESSIONS = (None, "gzip")
@@ -117,6 +120,48 @@ def test_batches_are_full_but_for_the_last_of_those_made_together() -> None:
         assert sum(full) > 0.7 * len(sent) - 3
         assert len(sent) <= 1.2 * sum(len(one.records) for one in sent) / limit + 3
         assert [one.begin for one in sent] == [0, *accumulate(one.count for one in sent)][:-1]
+
+
+def test_batches_are_made_while_those_before_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 5
+    made: list[Any] = []
+    on_their_way: list[asyncio.Future[None]] = []
+    changed = threading.Condition()
+
+    class Values(list[bytes]):
+        def __getitem__(self, place: Any) -> Any:
+            with changed:
+                made.append(place)
+                changed.notify_all()
+            return super().__getitem__(place)
+
+    class Producer:
+        async def send_batch(self, one: Any, _topic: str, partition: int) -> asyncio.Future[None]:
+            assert (one.record_count(), partition) == (1, 0)
+            assert all(sent.done() for sent in on_their_way)  # brokers may refuse a batch and take the next
+            loop = asyncio.get_running_loop()
+            on_their_way.append(loop.create_future())
+            self.confirming = loop.create_task(self.confirmed(on_their_way[-1], len(on_their_way)))
+            return on_their_way[-1]
+
+        async def confirmed(self, sent: asyncio.Future[None], number: int) -> None:
+            if await asyncio.to_thread(self.is_ahead, number):
+                sent.set_result(None)
+            else:
+                sent.set_exception(AssertionError(f"{len(made)} are made while the one with number {number} is sent"))
+
+        def is_ahead(self, number: int) -> bool:
+            """Wait until one waits, and one more is made."""
+            with changed:
+                return changed.wait_for(lambda: len(made) >= min(number + 2, count), 10)
+
+    messages = OutgoingMessages("t", 0, None, Values([b"v" * 100] * count), b"A-1#0:", range(count), 0)
+    monkeypatch.setattr(records, "_FIRST", 1)
+    writer: Any = SimpleNamespace(_limit=150, _options={})
+    parts = [PartitionMessages(messages, 0, range(count))]
+    monkeypatch.setattr(records, "_TOGETHER", 1.0)
+    assert asyncio.run(KafkaWriter._write(writer, Producer(), "t", 0, parts)) is None  # type: ignore[arg-type]
+    assert len(on_their_way) == len(made) == count
 
 
 class Connection:
