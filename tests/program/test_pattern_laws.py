@@ -88,6 +88,32 @@ def test_a_single_element_that_needs_no_event_within_a_time_is_called(pattern: s
     assert shape_of(checked_app(text.replace(" within 60 milliseconds", "")))
 
 
+@pytest.mark.parametrize("events", ["all events ", ""])
+def test_a_match_that_was_too_old_at_one_element_leaves(events: str) -> None:
+    text = f"""{STREAM} from S[ok] select * insert into A; from S[volume > 0] select * insert into B;
+    from e1=B[ok] -> every (e2=S -> e3=S<2:3> -> e4=S[volume > 0] or e14=A) within 2 sec
+    select e2.volume as v, sum(e2.volume) as total insert {events}into Out;"""
+    old, now = START_MS - 4000, START_MS + 600
+    chunks: list[list[tuple[int, int, bool | None]]] = [
+        [(START_MS, 1, True)],
+        [(START_MS + 500, -1, True)],
+        [(START_MS + 510, -2, None)],
+        [(now, 0, True), (old, 0, True)],
+        [(now + 10, 3, True)],
+        [(now + 20, -4, True)],
+        [(now + 30, -4, None), (now + 40, 0, True)],
+    ]
+    apps = Watched(checked_app(text)), Watched(checked_app(text), interpreted)
+    for one in apps:
+        one.app.start(START_MS)
+        one.begin()
+        for number, chunk in enumerate(chunks):
+            rows = [(at, (None, None, None, None, volume, None, ok)) for at, volume, ok in chunk]
+            one.chunk(rows, START_MS + 500 * min(number, 1) + 10 * number)
+    assert apps[0].chunks == apps[1].chunks
+    assert (("Out", [(now, (1, -1))]) in apps[0].chunks) is bool(events)
+
+
 def test_where_the_clock_goes_past_too_many_waits_the_operators_go_on() -> None:
     text = f"{STREAM} from every not S for 1 milliseconds -> e1=S select e1.volume insert into Out;"
     app = Watched(checked_app(text), interpreted)

@@ -186,9 +186,14 @@ class ElementWriter(QueryWriter):
         ]
         if self._pattern.shares and self._pattern.within and (self._pattern.states or not self._pattern.strict):
             # What was too old at one element, and is complete all the same, is an event that leaves.
-            removes = groups.removes(self._event_at, time, groups.number) or ["pass"]
+            leaves = groups.removes(self._event_at, time, groups.number)
+            given = self.query.read.checked.query
+            if given.output.events == "all":
+                if given.rate is not None:
+                    raise NotTyped("a rate limit of what may leave a pattern", given.span)
+                leaves = [*leaves, *results.of_match(event, cause)]
             test = f"if {self.prefix}_expired[d] != 0:"
-            enters = [test, *indent(removes), "else:", *indent(enters or ["pass"])]
+            enters = [test, *indent(leaves or ["pass"]), "else:", *indent(enters or ["pass"])]
         return [*groups.finds(self._event_at), *enters]
 
     def attribute(self, place: int) -> Value:
