@@ -51,7 +51,6 @@ ChannelKey = tuple[str, int, str]
 _LOWEST: Key = (NO_CLOCK, TIMER, b"")
 #: Runs of fewer events are delivered together, in lots of about so many events.
 _SMALL, _TOGETHER = 1_000, 20_000
-_TIMES = ("at", "order", "ts")
 #: So many events that wait one by one are looked through after each batch, whether they are a run.
 _FEW = 10_000
 

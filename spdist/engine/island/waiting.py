@@ -156,8 +156,6 @@ def raised(events: Events, follows: Any) -> list[bytes] | None:
 
     `follows` says which events stand behind in chunks, where they are higher.
     """
-    if events.has_one_path:
-        return None
     equal = (events.at[1:] == events.at[:-1]) & (events.order[1:] == events.order[:-1])
     path, suspect = events.path, numpy.flatnonzero(equal if follows is None else equal & ~follows)
     falls = [place + 1 for place in suspect.tolist() if sort_key(path[place]) > sort_key(path[place + 1])]
