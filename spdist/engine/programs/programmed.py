@@ -401,14 +401,14 @@ def _receiver_of(stream: str, process: Callable[[str, Sequence[Arrival]], None])
     return Receiver(lambda timestamp, row: process(stream, [(timestamp, row)]), lambda chunk: process(stream, chunk))
 
 
-# Events that a query of a program has failed on: its operators tell the error, and the stream counts them.
-
-
 def approached_by(parts: Mapping[str, StreamPart]) -> int | None:
     """Return the time that chunks let the clock come to, ms, where timers that are due then have not fired."""
     last = max(int(part.times[-1]) for part in parts.values())
     until = max(int((part.times if part.until is None else part.until)[-1]) for part in parts.values())
     return last if until < last else None
+
+
+# Events that a query of a program has failed on: its operators tell the error, and the stream counts them.
 
 
 def chunk_of(parts: Mapping[str, StreamPart], rank: int) -> list[Arrival]:
