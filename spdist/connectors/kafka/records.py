@@ -164,7 +164,7 @@ def batches(parts: Iterable[PartitionMessages], limit: int) -> Iterator[SentBatc
     """
     left, room = deque(parts), _FIRST
     while left:
-        records = _RecordColumns(_taken(left, room))
+        records = _RecordColumns(_cut_off(left, room))
         sizes = records.most_bytes()
         room = max(1, int(_TOGETHER * limit * len(sizes) / int(sizes.sum())))
         cuts = list(_cuts(sizes, limit - _HEADER_BYTES))
@@ -174,8 +174,8 @@ def batches(parts: Iterable[PartitionMessages], limit: int) -> Iterator[SentBatc
             yield SentBatch(int(records.places[begin]), end - begin, values[ends[begin] : ends[end]])
 
 
-def _taken(left: deque[PartitionMessages], room: int) -> list[PartitionMessages]:
-    """Take the first messages out of those that are left, at least one and at most so many."""
+def _cut_off(left: deque[PartitionMessages], room: int) -> list[PartitionMessages]:
+    """Cut the first messages off those that are left, at least one and at most so many, and return them."""
     some = []
     while left and room:
         part = left.popleft()
