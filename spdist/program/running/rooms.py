@@ -172,7 +172,8 @@ class Rooms:
             whole = self._whole[array.name] = self._reserve.array(array.dtype)
         if places * array.width > len(whole):
             raise MemoryError(f"an app has more than {len(whole)} entries in one of its parts")
-        whole[used * array.width : places * array.width] = float(array.fill)
+        if fill := float(array.fill):  # the others are zeros, which take no memory until something stands there
+            whole[used * array.width : places * array.width] = fill
         return whole[: places * array.width]
 
     def _given(self) -> tuple[Any, ...]:
