@@ -138,9 +138,9 @@ class ColumnarRows(Sequence[Row]):
         """Return the rows of several, at least one, that have columns of the same types, as those of one."""
         chunks = zip(*(part._columns.columns for part in parts), strict=True)
         made = cls(_batch([pa.concat_arrays(column) for column in chunks]), parts[0]._wanted)
-        if all(part._rows is not None for part in parts):
-            made._rows = [row for part in parts for row in part]
-            made._told = True
+        lists = [part._rows for part in parts if part._rows is not None]
+        if len(lists) == len(parts):
+            made._rows = list(chain.from_iterable(lists))
         return made
 
     def alike(self, rows: Sequence[Row]) -> ColumnarRows | None:
@@ -155,15 +155,19 @@ class ColumnarRows(Sequence[Row]):
         return made
 
     def cut(self, begin: int, end: int) -> ColumnarRows:
-        """Return rows that follow one another, as columns."""
-        return ColumnarRows(self._columns.slice(begin, end - begin), lambda: None)
+        """Return rows that follow one another, as columns; those that are made stay the same objects."""
+        made = None if self._rows is None else self._rows[begin:end]
+        return self._some(self._columns.slice(begin, end - begin), made)
 
     def at(self, places: Any) -> ColumnarRows:
         """Return the rows at `places`, a `numpy.ndarray`; those that are made stay the same objects."""
-        found = ColumnarRows(self._columns.take(pa.array(places)), lambda: None)
-        if self._rows is not None:
-            self._wanted()
-            found._rows = [self._rows[place] for place in places.tolist()]
+        made = None if self._rows is None else [self._rows[place] for place in places.tolist()]
+        return self._some(self._columns.take(pa.array(places)), made)
+
+    def _some(self, columns: Any, made: list[Row] | None) -> ColumnarRows:
+        """Return some of the rows; of those that are made only who looks at them wants the next ones made, too."""
+        found = ColumnarRows(columns, (lambda: None) if made is None else self._wanted)
+        found._rows = made
         return found
 
     def make(self) -> None:
@@ -184,7 +188,7 @@ class ColumnarRows(Sequence[Row]):
     def __getitem__(self, place: slice) -> Sequence[Row]: ...
     def __getitem__(self, place: int | slice) -> Row | Sequence[Row]:
         """Return a row, or some of them; nobody is told when only those are made."""
-        if self._rows is None and isinstance(place, slice) and place.step in (None, 1):
+        if isinstance(place, slice) and place.step in (None, 1):
             begin, end, _ = place.indices(len(self))
             return self.cut(begin, max(begin, end))
         return self._made()[place]
@@ -478,8 +482,8 @@ def validity(nulls: Any) -> Any:
 
 
 def bounds(octets: Any) -> Any:
-    """Return where the pieces of an array that `joined` has made begin in its buffer of values, and where all end."""
-    return numpy.frombuffer(octets.buffers()[1], numpy.int64)[: len(octets) + 1]
+    """Return where the pieces of an array of octets begin in its buffer of values, and where all end."""
+    return numpy.frombuffer(octets.buffers()[1], numpy.int64)[octets.offset : octets.offset + len(octets) + 1]
 
 
 def joined(*pieces: Any) -> Any:

@@ -80,8 +80,20 @@ def test_rows_are_made_when_somebody_looks() -> None:
     assert list(rows) == [rows[number] for number in range(4)] == ROWS
     assert rows[::-3] == ROWS[::-3]
     assert asked == [1]
-    assert list(all_rows([rows, rows])) == [*ROWS, *ROWS]
-    assert asked == [1]
+
+
+def test_only_who_looks_at_rows_that_are_made_wants_the_next_ones_made() -> None:
+    """Else a batch whose rows were made would have those of all later ones made, though nobody looks at any."""
+    asked: list[int] = []
+    rows = ColumnarRows(pa.record_batch([pa.array([row[1] for row in ROWS])], ["a"]), lambda: asked.append(1))
+    rows.make()
+    parts = (rows[1:], rows.at(numpy.array([3, 0])), all_rows([rows, rows]))
+    again = [part.at(numpy.arange(2))[:1] for part in parts if isinstance(part, ColumnarRows)]
+    assert len(again) == 3
+    assert [part.column(0).to_pylist() for part in again] == [[ROWS[1][1]], [ROWS[3][1]], [ROWS[0][1]]]
+    assert asked == []
+    assert [part[0] is rows.single(place) for part, place in zip(again, (1, 3, 0), strict=True)] == [True] * 3
+    assert asked == [1] * 3
 
 
 def test_a_few_rows_become_columns_behind_others() -> None:
