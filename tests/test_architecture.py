@@ -80,6 +80,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     ),
     # What is forked finds it loaded.
     "numba": (
+        "spdist/connectors/kafka/records.py",
         "spdist/engine/spark/forks.py",
         "spdist/program/",
         "spdist/mapping/json_kernels.py",

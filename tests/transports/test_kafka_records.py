@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
+from importlib import import_module
 from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
@@ -19,9 +21,26 @@ from kafka.record import MemoryRecords as OtherRecords
 from spdist.connectors.kafka import records
 from spdist.connectors.kafka.records import OutgoingMessages, PartitionMessages, SentBatch, batches, octets
 from spdist.connectors.kafka.sink import KafkaWriter, _Produce, _Records
+from spdist.mapping.json_columns import FEW
+from spdist.mapping.kernels import Kernels
 
 #: The others are made in the same place, by libraries that need not be there.
 _COMPRESSIONS = (None, "gzip")
+
+
+def kernels(compiled: bool) -> Kernels:
+    """What puts records together: the loop, or Arrow."""
+    loaded = Kernels(records._compiled if compiled else partial(import_module, "none"), "")
+    loaded.load()
+    assert (loaded.loops is not None) == compiled
+    return loaded
+
+
+@pytest.fixture(params=["arrow", "compiled"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How records are put together."""
+    monkeypatch.setattr(records, "_KERNELS", kernels(request.param == "compiled"))
+    return str(request.param)
 
 
 def built(batch: SentBatch, compression: str | None = None) -> bytes:
@@ -43,6 +62,14 @@ def read(batch: SentBatch, compression: str | None = None) -> list[tuple[int, by
     return each
 
 
+def listed(parts: list[PartitionMessages], limit: int, compiled: bool) -> list[tuple[int, int, bytes]]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(records, "_KERNELS", _WAYS[compiled])
+        return [(one.begin, one.count, bytes(one.records)) for one in batches(parts, limit)]
+
+
+#: By whether they are compiled.
+_WAYS = {compiled: kernels(compiled) for compiled in (False, True)}
 _values = st.one_of(st.binary(max_size=80), st.integers(0, 40_000).map(lambda size: b"v" * size))
 _numbers = st.one_of(
     st.builds(lambda first, count: range(first, first + count), st.integers(0, 2**62), st.integers(1, 40)),
@@ -76,6 +103,8 @@ def test_clients_read_what_was_written(
         parts += [PartitionMessages(one, start, places)] if places else []
         expected += [(start + n, one.key, one.values[n], b"%b%d" % (one.source, one.numbers[n])) for n in places]
         start += len(one.values)
+    sent = [listed(parts, limit, compiled) for compiled in (False, True)]
+    assert sent[0] == sent[1]
     found = []
     for batch in batches(parts, limit):
         assert batch.begin == expected[len(found)][0]
@@ -86,6 +115,19 @@ def test_clients_read_what_was_written(
     assert found == [(key, value, [("spdist-id", id)]) for _, key, value, id in expected]
 
 
+def test_the_loop_is_compiled_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    for count in (FEW - 1, FEW):
+        asked: list[int] = []
+        monkeypatch.setattr(records, "_KERNELS", Kernels(partial(asked.append, 1), ""))
+        messages = OutgoingMessages("t", 0, None, ["v"] * count, b"A-1#0:", range(count), 0)
+        assert sum(one.count for one in batches([PartitionMessages(messages, 0, range(count))], 1 << 20)) == count
+        loading = records._KERNELS._loading
+        if loading is not None:
+            loading.join()
+        assert bool(asked) == (count == FEW)
+
+
+@pytest.mark.usefixtures("way")
 def test_few_batches_are_made_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """However large messages are, so that the first are sent while the others are made."""
     taken: list[int] = []
@@ -111,6 +153,7 @@ def test_few_batches_are_made_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None
         assert min(taken[1:-1]) > limit
 
 
+@pytest.mark.usefixtures("way")
 def test_batches_are_full_but_for_the_last_of_those_made_together() -> None:
     values = [f"n{n}" * (n % 30) for n in range(60_000)]
     whole = PartitionMessages(OutgoingMessages("t", 0, None, values, b"A-1#0:", range(60_000), 0), 0, range(60_000))
