@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from aiokafka.conn import AIOKafkaConnection
+from aiokafka.errors import OutOfOrderSequenceNumber, PolicyViolationError
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given, settings
@@ -181,9 +182,13 @@ def test_batches_are_made_while_those_before_are_sent(monkeypatch: pytest.Monkey
     class Producer:
         async def send_batch(self, one: Any, _topic: str, partition: int) -> asyncio.Future[None]:
             assert (one.record_count(), partition) == (1, 0)
-            assert all(sent.done() for sent in on_their_way)  # brokers may refuse a batch and take the next
+            # The client has one more to send when it hears of the one before; and brokers the first of a producer.
+            assert [sent.done() for sent in on_their_way[:-1]] == [True] * len(on_their_way[:-1])
+            assert len(on_their_way) != 1 or on_their_way[0].done()
             loop = asyncio.get_running_loop()
-            on_their_way.append(loop.create_future())
+            with changed:
+                on_their_way.append(loop.create_future())
+                changed.notify_all()
             self.confirming = loop.create_task(self.confirmed(on_their_way[-1], len(on_their_way)))
             return on_their_way[-1]
 
@@ -194,9 +199,10 @@ def test_batches_are_made_while_those_before_are_sent(monkeypatch: pytest.Monkey
                 sent.set_exception(AssertionError(f"{len(made)} are made while the one with number {number} is sent"))
 
         def is_ahead(self, number: int) -> bool:
-            """Wait until one waits, and one more is made."""
+            """Wait until the client has one more, but for the first, and another one is made."""
+            sent, ready = min(number + (number > 1), count), min(number + 2, count)
             with changed:
-                return changed.wait_for(lambda: len(made) >= min(number + 2, count), 10)
+                return changed.wait_for(lambda: len(on_their_way) >= sent and len(made) >= ready, 10)
 
     messages = OutgoingMessages("t", 0, None, Values([b"v" * 100] * count), b"A-1#0:", range(count), 0)
     monkeypatch.setattr(records, "_FIRST", 1)
@@ -205,6 +211,37 @@ def test_batches_are_made_while_those_before_are_sent(monkeypatch: pytest.Monkey
     monkeypatch.setattr(records, "_TOGETHER", 1.0)
     assert asyncio.run(KafkaWriter._write(writer, Producer(), "t", 0, parts)) is None  # type: ignore[arg-type]
     assert len(on_their_way) == len(made) == count
+
+
+@pytest.mark.parametrize("refused", range(5))
+def test_what_follows_a_batch_that_is_refused_is_not_there(refused: int) -> None:
+    """Also where the client has it already; what a broker took before is."""
+    sent: list[int] = []
+
+    class Producer:
+        async def send_batch(self, one: Any, _topic: str, partition: int) -> asyncio.Future[None]:
+            number, told = len(sent), asyncio.get_running_loop().create_future()
+            sent.append(number)
+
+            async def answer() -> None:
+                if number < refused:
+                    told.set_result(None)
+                else:
+                    told.set_exception(PolicyViolationError() if number == refused else OutOfOrderSequenceNumber())
+
+            self.answering = asyncio.create_task(answer())
+            return asyncio.shield(told)
+
+    messages = OutgoingMessages("t", 0, None, [b"v" * 100] * 5, b"A-1#0:", range(5), 0)
+    writer: Any = SimpleNamespace(_limit=150, _options={})
+    writer._judged = partial(KafkaWriter._judged, writer)
+    parts = [PartitionMessages(messages, 0, range(5))]
+    found = asyncio.run(KafkaWriter._write(writer, Producer(), "t", 0, parts))  # type: ignore[arg-type]
+    assert found is not None
+    assert found[0] == refused
+    assert "PolicyViolationError" in str(found[1])
+    assert max(sent) <= max(refused, 1 if refused else 0) + 1
+    assert refused or sent == [0]
 
 
 class Connection:

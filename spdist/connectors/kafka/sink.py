@@ -5,8 +5,8 @@ twice drops repeats by their ids.
 
 A batch of some thousand messages is made and sent as one thing (`spdist.connectors.kafka.records`, `aiokafka`): a
 message with its id costs less than half a microsecond. Each batch is confirmed by all copies that are in step. The
-producer is idempotent and has one batch of a partition on its way while the next is made, so messages of a partition
-stay in their order, and none is doubled as long as it lives.
+producer is idempotent and has one batch of a partition on its way, while the next waits for that and others are made,
+so messages of a partition stay in their order, and none is doubled as long as it lives.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ import logging
 import struct
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from itertools import count
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -61,6 +63,8 @@ logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 #: Bytes of a batch, where ``batch.size`` says nothing: little below what brokers take where nobody says more. As one
 #: batch waits for the one before, large ones send twice as fast as those of a quarter.
 _BATCH_BYTES = 900 << 10
+#: Batches of a partition that may be with the client, which sends one of them at a time, when one more is given to it.
+_WAITING = 1
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 #: What lies in a message, and trying again does not change.
 _REFUSED = (*_TOO_LARGE, CorruptRecordException, InvalidTopicError, PolicyViolationError)
@@ -388,25 +392,35 @@ class KafkaWriter:
         self, producer: AIOKafkaProducer, topic: str, partition: int, parts: Iterable[PartitionMessages]
     ) -> tuple[int, Exception | None] | None:
         """Write to one partition; return the number of the first message that is not there, and why, if one is not."""
-        begin, count, sent = 0, 0, None
         made = batches(parts, self._limit)
-        # In a thread of its own, while the loop sends the one before.
+        # In a thread of its own, while the loop sends those before.
         making = asyncio.create_task(asyncio.to_thread(next, made, None))
+        sent: deque[tuple[SentBatch, asyncio.Future[Any]]] = deque()
+
+        async def confirmed(left: int) -> None:
+            while len(sent) > left:
+                await sent[0][1]
+                sent.popleft()
+
         try:
-            while (batch := await making) is not None:
+            for number in count():
+                if (batch := await making) is None:
+                    break
                 making = asyncio.create_task(asyncio.to_thread(next, made, None))
-                # Brokers may refuse a batch and take the next: one is sent when the one before is there.
-                if sent is not None:
-                    await sent
-                begin, count = batch.begin, batch.count
+                # Brokers may refuse a batch and take the next; but not when they have one of this producer's, and so
+                # know by its numbers that one is missing.
+                await confirmed(_WAITING if number > 1 else 0)
                 records = _Records(batch, self._options.get("compression_type"))
-                sent = await producer.send_batch(records, topic, partition=partition)
-            if sent is not None:
-                await sent
+                sent.append((batch, await producer.send_batch(records, topic, partition=partition)))
+            await confirmed(0)
         except (KafkaError, OSError, TimeoutError) as error:
-            return begin, self._judged(error, count)
+            failed = sent[0][0] if sent else batch
+            assert failed is not None
+            return failed.begin, self._judged(error, failed.count)
         finally:
             making.cancel()
+            for _, there in sent:
+                there.cancel()
         return None
 
     def _judged(self, error: Exception, count: int) -> Exception | None:
