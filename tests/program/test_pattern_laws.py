@@ -128,6 +128,13 @@ def test_where_the_clock_goes_past_too_many_waits_the_operators_go_on() -> None:
     assert [len(chunk) for _, chunk in app.chunks] == [5]
 
 
+@pytest.mark.parametrize("text", ["-> e2=S[sym == e1.sym]<2:4> -> e3=S[ok]", ", e2=S[volume > 0]*, e3=S[not ok]"])
+def test_a_pattern_whose_matches_nobody_reads_has_a_program(text: str) -> None:
+    app = f"""{STREAM} from every e1=S[ok] {text} select e1.sym, e2[0].price as p, e2[last].rate as r insert into Mid;
+    from S select sym insert into Out1;"""
+    assert sum(alike(checked_app(app), Random(seed), interpreted, steps=20) for seed in range(4)) > 50
+
+
 @pytest.mark.parametrize("group", range(4))
 def test_a_drawn_pattern_does_the_same_with_its_program(group: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # A program goes through each wake-up, also where operators would go past many in one step.

@@ -140,5 +140,5 @@ class PatternNodes:
 
 
 def when(tests: Sequence[str], inside: list[str]) -> list[str]:
-    """Return lines that run those `inside` where some tests hold."""
-    return [f"if {' and '.join(tests)}:", *indent(inside)] if tests else inside
+    """Return lines that run those `inside` where some tests hold; none where nothing is inside."""
+    return [f"if {' and '.join(tests)}:", *indent(inside)] if tests and inside else inside
