@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
-__all__ = ["place_of_real", "place_of_text"]
+from spdist.java.objects import hash_of
+
+__all__ = ["PlaceOfObject", "place_of_real", "place_of_text"]
 
 _DOUBLE, _LONG = Struct(">d"), Struct(">q")
 _MOST = 2**63 - 1
@@ -22,3 +25,27 @@ def place_of_real(value: float) -> int:
 def place_of_text(value: str) -> bytes:
     """Return the place of a text: units of UTF-16 are compared, so what has two of them is before U+E000 to U+FFFF."""
     return value.encode("utf-16-be", "surrogatepass")
+
+
+class PlaceOfObject:
+    """The place of an object, of whatever class: Siddhi orders objects by their hash codes, whose difference wraps.
+
+    Parameters
+    ----------
+    value : object
+        It is not null.
+    """
+
+    __slots__ = ("_code",)
+
+    def __init__(self, value: Any) -> None:
+        self._code = hash_of(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlaceOfObject) and self._code == other._code
+
+    def __hash__(self) -> int:
+        return self._code
+
+    def __lt__(self, other: PlaceOfObject) -> bool:
+        return (self._code - other._code) & 0x8000_0000 != 0

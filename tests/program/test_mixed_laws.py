@@ -14,7 +14,7 @@ from spdist.program.machine.compiler import interpreted
 from spdist.program.obstacle import compiled_or_why_not
 from spdist.program.running import mixed
 from spdist.program.running.mixed import MixedRunning
-from tests.program.drawn_apps import START_MS, STREAM
+from tests.program.drawn_apps import START_MS, STREAM, WITH_OBJECTS
 from tests.program.mixed_apps import drawn_mixed_app
 from tests.program.test_program_laws import Watched, alike, checked_app
 
@@ -229,6 +229,15 @@ def test_what_comes_back_is_sorted_by_numbers_in_the_loop_and_by_texts_by_operat
     from M#window.lengthBatch(3) select sym, price order by {} limit 2 insert into Out;"""
     assert explain(app.format("price desc")).compiled.endswith("query_2 is compiled")
     assert explain(app.format("sym")).compiled.startswith("no: ")
+
+
+@pytest.mark.parametrize("order", ["more", "ok, more desc"])
+def test_what_is_ordered_by_objects_is_called(order: str) -> None:
+    text = f"""{WITH_OBJECTS} from S#window.lengthBatch(4) select sym, ok, more order by {order} insert into Out1;
+    from S#window.length(2) select sum(total) as t insert into Out2;"""
+    told = "in part: query_1 is called: 'order by' an object; query_2 is compiled"
+    assert compiled_or_why_not(checked_app(text)) == told
+    assert sum(alike(checked_app(text), Random(seed), interpreted, steps=20) for seed in range(3)) > 100
 
 
 def test_a_trigger_brings_no_texts_to_an_order() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from spdist.java.order import place_of_real, place_of_text
+from spdist.java.order import PlaceOfObject, place_of_real, place_of_text
 from spdist.language import ast
 from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Type
@@ -97,6 +97,8 @@ def _ordered(events: list[Event], order: Sequence[Key]) -> list[Event]:
 def _place_of(type: Type) -> Callable[[Any], Any]:
     if type is Type.STRING:
         return place_of_text
+    if type is Type.OBJECT:
+        return PlaceOfObject
     return place_of_real if type in (Type.FLOAT, Type.DOUBLE) else lambda value: value
 
 

@@ -260,9 +260,11 @@ class Arrangement:
         """Return by what results are ordered: values, nulls, their type, and whether the greatest is first."""
         checked = self._results.query.read.checked
         scope = checked.scope.results(checked.target, checked.output)
-        found = []
+        found: list[tuple[str, str, Type, bool]] = []
         for by in self._select.order_by:
             reference = scope.resolve(by.variable)
+            if reference.type is Type.OBJECT:
+                raise NotTyped("'order by' an object", by.variable.span)
             if scope.is_output(reference):
                 values, nulls = self._results.attribute(reference.attribute, reference.type)
             else:
