@@ -23,10 +23,12 @@ from spdist.language import ast
 from spdist.language.format import format_app
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Type
+from spdist.operators.core.junction import StreamPart
 from spdist.program.aggregators import typed_form
 from spdist.program.machine.compiler import Compiled, Compiling, interpreted
 from spdist.program.parts import Program
 from spdist.program.registry import PROCESSORS, WINDOWS
+from spdist.program.running.running import Running
 from spdist.program.shape import shape_of
 from spdist.program.text import written
 from tests.program.aggregation_apps import ADDED, SUMMED, seen, timed_events
@@ -320,6 +322,21 @@ def test_a_number_keeps_its_type_where_one_of_another_has_its_name(
 
 
 PLAIN = written(shape_of(checked_app(f"{STREAM} from S select sym insert into Out;")), ("Out",))
+
+
+@pytest.mark.parametrize("writable", [False, True])
+@pytest.mark.parametrize("bounds", [None, [0, 2, 3]])
+def test_a_loaded_program_is_not_compiled_again_for_what_it_is_given(writable: bool, bounds: list[int] | None) -> None:
+    loaded = Compiling(PLAIN).wait()
+    due = numpy.arange(1000, 1003 if bounds is None else 1002)
+    due.flags.writeable = writable  # columns of Arrow are not
+    rows = [(text, *[None] * 6) for text in "abc"]
+    ends = None if bounds is None else numpy.array(bounds, numpy.int32)
+    part = StreamPart(due, numpy.arange(len(due)), rows, numpy.arange(1000, 1003), ends, due)
+    out = Running(PLAIN, loaded).process_columns({"S": part}, 1000)
+    assert out is not None
+    assert list(out["Out"].rows) == [("a",), ("b",), ("c",)]
+    assert len(loaded.run.signatures) == 1
 
 
 def test_what_cannot_be_compiled_is_never_there() -> None:

@@ -130,6 +130,17 @@ def test_texts_have_numbers_of_their_own(columns: list[list[str | None]], skippe
     assert len(table) <= len(kept) + 1
 
 
+def test_one_kernel_numbers_texts_that_can_be_written_to_and_others() -> None:
+    there = pa.array(["a", "b", ""])
+    _, offsets, data = there.buffers()
+    table = TextTable(hash_tables, ())
+    columns = [there, pa.array([""])]
+    columns += [pa.StringArray.from_buffers(3, pa.py_buffer(bytes(offsets)), pa.py_buffer(bytes(data)))]
+    columns += [pa.StringArray.from_buffers(3, pa.py_buffer(bytearray(offsets)), pa.py_buffer(bytes(data)))]
+    assert [table.numbers(one).tolist() for one in columns] == [[0, 1, 2], [2], [0, 1, 2], [0, 1, 2]]
+    assert len(hash_tables.number_texts.signatures) == 1
+
+
 @given(st.lists(st.tuples(_TEXTS, st.integers(-2, 2), st.booleans()), max_size=40), st.sampled_from([0, 1, 2]))
 def test_places_are_sorted_stably_and_nulls_come_last(rows: list[tuple[str, int, bool]], texts: int) -> None:
     table, count = TextTable(hash_tables, ()), len(rows)

@@ -42,7 +42,8 @@ _USED = (
     *("addresses", "arithmetic", "calls", "cell_kernels", "compiler", "days", "hash_tables", "kernels", "passes"),
     *("purge_kernels", "reorder_kernels", "shared", "sorting"),
 )
-#: Held while a module is imported: threads of two apps may load the same program, and neither may see half of it.
+#: Held while a module is imported, or its code loaded: threads of two apps may load the same program, and neither may
+#: see half of it.
 _IMPORTING = threading.Lock()
 
 
@@ -319,13 +320,22 @@ def _load(file: Path) -> Compiled:
     from spdist.program.machine.addresses import addresses_of, lending
 
     module = _module(file)
-    whole, small = (numba.types.Array(kind, 1, "C") for kind in (numba.int64, numba.int16))
-    module.run.compile((whole, whole, numba.int64, whole, whole, small, *(numba.int64,) * 3, whole))
+    # Columns of Arrow cannot be written to, others can: a program that takes the former takes both.
+    whole, small = (numba.types.Array(kind, 1, "C", readonly=True) for kind in (numba.int64, numba.int16))
+    _takes(module.run, (whole, whole, numba.int64, whole, whole, small, *(numba.int64,) * 3, whole))
     expire = module.expire
     if isinstance(expire, Dispatcher):  # else it does nothing, or little
-        expire.compile((numba.int64, whole))
+        _takes(expire, (numba.int64, whole))
         expire = lambda now, *arrays: module.expire(now, *addresses_of(arrays))  # noqa: E731
     return Compiled(module.run, expire, kernels, hash_tables, addresses_of, lending, _callback)
+
+
+def _takes(function: Any, types: tuple[Any, ...]) -> None:
+    """Compile or load a function for arguments of these types, and for no others: events would wait for that."""
+    with _IMPORTING:
+        if not function.signatures:
+            function.compile(types)
+            function.disable_compile()
 
 
 def _callback(function: Callable[[int, int, int], int]) -> tuple[Any, Any]:

@@ -143,7 +143,7 @@ class Ranks:
                     len(self._numbers), self._sources.index(stream), numpy.int16
                 )
             at = numpy.ascontiguousarray(part.times, numpy.int64)
-            until = at if part.until is None else part.until
+            until = at if part.until is None else numpy.ascontiguousarray(part.until, numpy.int64)
             return GivenChunks(*self._within(part), at, until, which[:total], alone)
         begins, ends, at, until = (numpy.empty(total, numpy.int64) for _ in range(4))
         which = numpy.empty(total, numpy.int16)
@@ -157,6 +157,7 @@ class Ranks:
     def _within(self, part: StreamPart) -> tuple[Any, Any]:
         """Return where the chunks of a part begin and end."""
         bounds = self._numbers[: len(part.times) + 1] if part.bounds is None else part.bounds
+        bounds = numpy.ascontiguousarray(bounds, numpy.int64)
         return bounds[:-1], bounds[1:]
 
 

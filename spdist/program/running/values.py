@@ -87,6 +87,8 @@ class TextTable:
         _, offsets, data = texts.buffers()
         begins = numpy.frombuffer(offsets, numpy.int32)[texts.offset : texts.offset + count + 1]
         content = numpy.frombuffer(b"" if data is None else data, numpy.uint8)
+        # The kernel is compiled for what is read only, as some of it is.
+        begins.flags.writeable = content.flags.writeable = False
         done = 0
         while done < count:
             done += self._hash_tables.number_texts(
