@@ -146,12 +146,12 @@ class ColumnarRows(Sequence[Row]):
     def alike(self, rows: Sequence[Row]) -> ColumnarRows | None:
         """Return other rows as columns of the types of these; None where a value is of another type.
 
-        Rows that are columns already are returned as they are.
+        Rows that are columns already are returned as they are; others stay the same objects.
         """
         kinds = [_KINDS.get(type, Type.OBJECT) for type in self.types]
         made = ColumnarRows.of(rows, kinds, range(len(kinds)))
         if made is not None and made is not rows:
-            made._wanted = self._wanted
+            made._wanted, made._rows = self._wanted, [*rows]
         return made
 
     def cut(self, begin: int, end: int) -> ColumnarRows:

@@ -118,3 +118,12 @@ def test_rows_that_columns_would_change_stay_rows(parts: list[Any]) -> None:
     together = all_rows(parts)
     assert isinstance(together, list)
     assert repr(together) == repr([row for part in parts for row in part])
+
+
+def test_rows_that_are_made_stay_the_same_objects_next_to_others() -> None:
+    read = ColumnarRows.of([("x", 1), ("y", 2)], (Type.STRING, Type.INT), (0, 1))
+    assert read is not None
+    looked, others = [*read], [("z", 3)]
+    together = all_rows([read, others])
+    assert isinstance(together, ColumnarRows)
+    assert [*map(id, together)] == [*map(id, [*looked, *others])]
