@@ -11,12 +11,10 @@ import argparse
 import json
 import time
 from collections.abc import Callable
-from unittest.mock import patch
 
 import pyarrow as pa
 
 from spdist.connectors.kafka.records import octets
-from spdist.engine.island import merge
 from spdist.engine.island.hosted import build_island
 from spdist.engine.local.app import LocalApp
 from spdist.engine.local.sinks import PayloadWriter
@@ -35,6 +33,7 @@ from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, 
 from spdist.program.machine.compiler import is_available
 from spdist.transports.base import Record
 from spdist.transports.payloads.payload import Payload
+from tests.properties.single_events import one_by_one
 
 ROUNDS = 5
 RECORD = 5_000
@@ -187,7 +186,7 @@ def of_groups(count: int) -> None:
     hops = (("groups: hop", hop), ("groups: hop and average", average), ("groups: hop, chunks of ten", chunks_of_ten))
     for name, call in hops:
         fast = best(call)
-        with patch.object(merge, "as_run", return_value=None):
+        with one_by_one():
             show(name, count, fast, best(call))
     decode = best(lambda: [payload.decode(record.value) for record in records])
     encode = best(lambda: [payload.encode(events) for events in decoded])

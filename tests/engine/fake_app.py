@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from spdist.engine.spark.source import control_record
 from spdist.engine.spark.tasks import Arrivals
 from spdist.language.types import Schema
 from spdist.operators.core.codec import decode, encode
+from spdist.operators.core.junction import StreamPart
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
 from spdist.transports.delivery import Delivery
 
@@ -60,11 +61,26 @@ class FakeApp:
             self._put([(due, (f"quiet {key}", self.total))])
         self.clock = max(self.clock, to_ms)
 
-    def approach(self, to_ms: int) -> None:
-        self.advance(to_ms - 1)
-        self.clock = max(self.clock, to_ms)
+    def deliver(self, parts: Mapping[str, StreamPart], around: Any = lambda times, move: (iter(times), move)) -> None:
+        chunks = sorted(
+            (rank, stream, at, until, chunk)
+            for stream, part in parts.items()
+            for rank, at, until, chunk in zip(
+                part.ranks.tolist(),
+                part.times.tolist(),
+                (part.times if part.until is None else part.until).tolist(),
+                part.chunks(),
+                strict=True,
+            )
+        )
+        times, move = around([at for _, _, at, _, _ in chunks], self.advance)
+        for (_, stream, _, until, chunk), at in zip(chunks, times, strict=True):
+            if self.timers and self.timers[0][0] <= until:
+                move(until)
+            self.clock = max(self.clock, at)
+            self._process(stream, chunk)
 
-    def deliver(self, stream: str, arrivals: Chunk) -> None:
+    def _process(self, stream: str, arrivals: Chunk) -> None:
         for ts, (key, value) in arrivals:
             self.total += value
             self.timers = sorted([t for t in self.timers if t[1] != key] + [(self.clock + DELAY, key)])
@@ -79,9 +95,15 @@ class FakeApp:
     def take_deliveries(self) -> list[Delivery]:
         return []
 
-    def subscribe_chunks(self, stream_id: str, callback: Callable[[Chunk], None]) -> None:
-        assert stream_id == "Out"
-        self._out.append(callback)
+    def subscribe_each(
+        self,
+        stream: str,
+        receive: Callable[[int, tuple[Any, ...]], None],
+        receive_chunk: Callable[[Chunk], None],
+        receive_columns: Any = None,
+    ) -> None:
+        assert stream == "Out"
+        self._out.append(lambda chunk: receive_chunk(chunk) if len(chunk) > 1 else receive(*chunk[0]))
 
     def snapshot(self) -> bytes:
         return encode([self.clock, self.total, self.began, self.timers, self.waiting])

@@ -27,6 +27,7 @@ from spdist.transports.delivery import Deliveries, Delivery, Outgoing
 from spdist.transports.errors import read_errors
 from spdist.transports.log import LogTransport
 from spdist.transports.payloads.payload import Payload
+from tests.engine.one_chunk import deliver_now
 
 DYNAMIC = """@sink(type='http', publisher.url='http://h/{{k}}', method='PUT', headers="'n:{{n}}'", @map(type='json'))
 define stream O (k string, n int);"""
@@ -61,7 +62,7 @@ def told(deliveries: list[Delivery]) -> list[tuple[Any, ...]]:
 
 def test_options_that_differ_from_event_to_event_split_a_chunk() -> None:
     app = hosted(DYNAMIC)
-    app.deliver("O", [(1, ("a", 1)), (2, ("b", 2)), (3, ("a", 1))])
+    deliver_now(app, "O", [(1, ("a", 1)), (2, ("b", 2)), (3, ("a", 1))])
     first, second = taken(app)
     assert first.options == {
         "type": "http",
@@ -86,7 +87,7 @@ def test_what_one_event_of_a_join_finds_is_one_payload(lazy: bool, monkeypatch: 
     monkeypatch.setattr(LazyExpiryJoinPlan, "may_be_lazy", lazy)
     app = hosted(JOIN.format("O"))
     for stream, ts, number in [("A", 1, 1), ("B", 2, 5), ("A", 3, 2), ("B", 4, 6)]:
-        app.deliver(stream, [(ts, ("x", number))])
+        deliver_now(app, stream, [(ts, ("x", number))])
     first, second, both = (one.payload for one in taken(app))
     assert (first, second) == ('{"event":{"n":1,"m":5}}', '{"event":{"n":2,"m":5}}')
     assert both == '[{"event":{"n":1,"m":6}},{"event":{"n":2,"m":6}}]'
@@ -101,7 +102,7 @@ def test_what_one_event_of_a_join_finds_is_one_chunk_for_other_groups(
     chunks: list[Any] = []
     app.subscribe_each("P", lambda ts, row: chunks.append([(ts, row)]), lambda arrivals: chunks.append([*arrivals]))
     for stream, ts, number in [("A", 1, 1), ("A", 2, 2), ("B", 3, 5)]:
-        app.deliver(stream, [(ts, ("x", number))])
+        deliver_now(app, stream, [(ts, ("x", number))])
     assert chunks == [[(3, (1, 5)), (3, (2, 5))]]
 
 
@@ -112,7 +113,7 @@ def test_every_type_of_sink_is_collected_in_the_order_of_the_text() -> None:
         @sink(type='embedded', topic='x') @sink(type='nats', destination='d', @map(type='text', @payload('<{{k}}>')))
         define stream O (k string);"""
     )
-    app.deliver("O", [(1, ("a",))])
+    deliver_now(app, "O", [(1, ("a",))])
     kafka, log, nats = taken(app)
     assert told([kafka, nats]) == [("kafka", 0, 0, "App-1#0:0", "a"), ("nats", 4, 0, "App-1#4:0", "<a>")]
     assert (log.kind, log.options["prefix"], tuple(log.payload)) == ("log", "P", ((1, ("a",)),))
@@ -126,7 +127,7 @@ def test_destinations_have_options_of_their_own_and_strategies_share_out() -> No
     for strategy in ("roundRobin", "broadcast", "partitioned"):
         app = hosted(text % strategy)
         for number, key in enumerate("pqp"):
-            app.deliver("O", [(number, (key,))])
+            deliver_now(app, "O", [(number, (key,))])
         found[strategy] = [(d.options["topic"], d.options.get("key"), d.payload) for d in taken(app)]
         assert {d.options["bootstrap.servers"] for d in taken(app)} <= {"b"}
     assert found["roundRobin"] == [("a", None, "p"), ("b", "x", "q"), ("a", None, "p")]
@@ -145,7 +146,7 @@ def test_events_go_along_only_where_on_error_may_need_them() -> None:
         ("store", "csv", [tuple(rows[:1]), tuple(rows[1:])]),
     ]:
         app = hosted(text % (policy, mapping))
-        app.deliver("O", rows)
+        deliver_now(app, "O", rows)
         assert [d.events for d in taken(app)] == events
 
 
@@ -157,7 +158,7 @@ def test_in_memory_topics_are_heard_inside_at_once_and_collected_for_others() ->
     )
     seen: list[Any] = []
     app.subscribe("B", lambda _, row: seen.append(row))
-    app.deliver("A", [(5, ("x",))])
+    deliver_now(app, "A", [(5, ("x",))])
     assert seen == [("x",)]
     (one,) = taken(app)
     assert (one.kind, one.options["topic"], tuple(one.payload)) == ("inMemory", "t", ((5, ("x",)),))
@@ -191,8 +192,8 @@ def test_what_is_to_be_stored_leaves_like_what_sinks_put_out(tmp_path: Path) -> 
         define stream O (k string);
         from I[n / 0 > 1] select k insert into Q; from I select k insert into O;"""
     )
-    app.deliver("O", [(2, ("y",))])
-    app.deliver("I", [(1, ("x", 1))])
+    deliver_now(app, "O", [(2, ("y",))])
+    deliver_now(app, "I", [(1, ("x", 1))])
     stored = taken(app)
     log = LogTransport(tmp_path)
     for _ in range(2):
@@ -238,7 +239,7 @@ def test_payloads_of_a_batch_are_those_of_its_events_wherever_batches_are_cut(ch
             found += taken(app)
             state, app = app.snapshot(), HostedApp(checked(text), "App-1")
             app.restore(state)
-        app.deliver("O", chunk)
+        deliver_now(app, "O", chunk)
     found += taken(app)
     for sink in range(0, len(MAPPINGS) * 2, 2):
         single, together = ([one for one in found if one.sink == n] for n in (sink, sink + 1))
@@ -249,7 +250,7 @@ def test_payloads_of_a_batch_are_those_of_its_events_wherever_batches_are_cut(ch
 def test_what_cannot_be_written_is_counted_and_the_rest_is_sent() -> None:
     app = hosted(f"@sink(type='http', publisher.url='u', {MAPPINGS[2]}) define stream O (k string, n int);")
     for number, key in enumerate(("1", "x", "2")):
-        app.deliver("O", [(number, (key, number))])
+        deliver_now(app, "O", [(number, (key, number))])
     assert [(one.id, one.payload) for one in taken(app)] == [("App-1#0:0", '{"k": 1}'), ("App-1#0:1", '{"k": 2}')]
     assert (app.failures.count, str(app.failures.latest)[:24]) == (1, "the sink of stream 'O': ")
 

@@ -18,7 +18,7 @@ from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.payloads.external import mark
 from spdist.transports.payloads.payload import Payload
 from spdist.transports.routing import key_partition
-from tests.engine.fake_app import SCHEMA, SCHEMAS, FakeApp, assignment, island
+from tests.engine.fake_app import SCHEMA, SCHEMAS, Chunk, FakeApp, assignment, island
 
 FED = AssignedInput("A", "App.A", (0,))
 FED_B = AssignedInput("B", "App.B", (0,))
@@ -214,3 +214,36 @@ def test_objects_are_published_as_they_were_put_out_whatever_becomes_of_them_lat
     objects = Payload(Schema.of([("o", "object")]))
     seen = {r.topic: objects.decode(r.value).rows for r in records if isinstance(r, Record) and r.count}
     assert seen == {"First": [([1],)], "Second": [([1, 7],)]}
+
+
+class Returning(FakeApp):
+    """Puts out what it gets as it is, and once more when a timer fires."""
+
+    def _process(self, stream: str, arrivals: Chunk) -> None:
+        self._put(arrivals)
+        if stream == "Out":
+            self.timers.append((self.clock + 2, ""))
+            self.waiting = list(arrivals)
+
+    def advance(self, to_ms: int) -> None:
+        while self.timers and self.timers[0][0] <= to_ms:
+            self.clock, _ = self.timers.pop(0)
+            self._put(self.waiting)
+        self.clock = max(self.clock, to_ms)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("next_ms", [99, 101, 110])
+def test_what_others_published_is_not_published_when_it_comes_in_but_when_the_app_puts_it_out(
+    size: int, next_ms: int
+) -> None:
+    own = AssignedInput("Out", "App.Out", (0,), ("App-f-1",), ("App-g-1",))
+    one = Island(assignment(own, FED_B, outputs=ONE), Returning(), SCHEMAS, merge_wait_ms=0)
+    rows = [(100, (key, 1)) for key in "xy"[:size]]
+    chunk = Events(
+        [100] * size, [7] * size, [b"\0", b"\1"][:size], [0, 1][:size], [100] * size, [row for _, row in rows]
+    )
+    shared = Record("App.Out", 0, PAYLOAD.encode(chunk), size, "App-f-1", 0, 120)
+    records = one.process([shared, fed((next_ms, "b", 1), topic="App.B", clock=120)], 0)
+    other = [(next_ms, ("b", 1))]
+    assert put_out(records) == [*other, *rows] if next_ms < 102 else [*rows, *other]

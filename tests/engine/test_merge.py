@@ -26,7 +26,7 @@ def events(*keys: tuple[int, int]) -> Events:
 
 def released(merge: Merge, tick: int = 0) -> list[tuple[int, Any]]:
     merge.frontier(tick)
-    return [(chunk.at, row[0]) for chunk in merge.release() for _, row in chunk.arrivals]
+    return [(chunk.at, row[0]) for due in merge.due() for chunk in due.chunks() for _, row in chunk.arrivals]
 
 
 def playback(*inputs: AssignedInput) -> Merge:
@@ -46,7 +46,7 @@ def test_runs_of_few_events_become_one_and_those_of_many_stay(monkeypatch: pytes
     merge = playback(FED_A)
     for size, begin in ((2, 0), (2, 2), (1, 4), (3, 5), (1, 8)):
         merge.offer(("App.A", 0, "f"), events(*((10 + n, n) for n in range(begin, begin + size))), NO_CLOCK)
-    assert [run.order.tolist() for run in merge.runs()] == [[0, 1, 2, 3], [4], [5, 6, 7], [8]]
+    assert [due.causes().order.tolist() for due in merge.due()] == [[0, 1, 2, 3], [4], [5, 6, 7], [8]]
 
 
 def test_several_channels_wait_for_the_slowest_and_go_by_time_then_order() -> None:
@@ -142,7 +142,7 @@ def output(*numbers: int, at: int = 50, order: int = 1, chunk: int = 0) -> Event
 
 def chunks(merge: Merge) -> list[list[Any]]:
     merge.frontier(0)
-    return [[row[0] for _, row in chunk.arrivals] for chunk in merge.release()]
+    return [[row[0] for _, row in chunk.arrivals] for due in merge.due() for chunk in due.chunks()]
 
 
 SPREAD = AssignedInput("C", "App.C", (0, 1), ("App-g-1",))
@@ -175,6 +175,25 @@ def test_chunks_of_two_producers_are_not_mixed_up() -> None:
     merge.offer(("App.C", 0, "App-g-1"), output(0), 60)
     merge.offer(("App.C", 0, "App-g-2"), output(1, chunk=1), 60)
     assert chunks(merge) == [[0], [1]]
+
+
+def test_the_rest_of_a_chunk_that_is_sent_again_keeps_its_place() -> None:
+    merge = playback(INNER)
+    for number, chunk in ((6, 0), (4, 0), (5, 1)):
+        merge.offer(("App.C", 0, "App-g-1"), output(number, chunk=chunk), 60 if chunk else NO_CLOCK)
+    merge.offer(("App.C", 0, "App-g-2"), output(5), 60)
+    assert chunks(merge) == [[5], [6], [4, 5]]
+
+
+def test_the_first_rows_of_chunks_are_those_of_the_streams_that_are_named() -> None:
+    merge = playback(FED_A, INNER)
+    merge.offer(("App.A", 0, "f"), events((50, 1), (51, 2)), 60)
+    merge.offer(("App.C", 0, "App-g-1"), output(0, 1), 60)
+    merge.offer(("App.C", 0, "App-g-2"), None, 60)
+    merge.frontier(0)
+    (due,) = merge.due()
+    assert due.first_rows({"C"}) == [(0,), None, None]
+    assert due.first_rows({"A"}) == [None, (1,), (2,)]
 
 
 def test_what_one_cause_put_out_is_in_that_order_again_after_it_was_spread() -> None:
@@ -222,3 +241,10 @@ def test_a_snapshot_holds_what_waits_and_what_was_promised() -> None:
         assert released(one) == [(10, 0), (12, 3)]
         assert one.pending == 1
         assert one.first == 10
+
+
+def test_a_chunk_that_has_waited_in_a_snapshot_is_one_still() -> None:
+    merge, again = (playback(AssignedInput("C", "App.C", (0,), ("App-g-1",))) for _ in range(2))
+    merge.offer(("App.C", 0, "App-g-1"), output(1, 2, chunk=1), NO_CLOCK)
+    again.restore(merge.snapshot())
+    assert chunks(again) == chunks(merge) == [[1, 2]]

@@ -17,6 +17,7 @@ from spdist.program.queries import group_text
 from spdist.program.running import forgetting
 from spdist.program.shape import shape_of
 from spdist.program.text import written
+from tests.engine.one_chunk import deliver_now
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.test_program_laws import Watched, alike, checked_app
 
@@ -139,7 +140,7 @@ def test_what_is_fed_between_two_queries_brings_the_operators_back() -> None:
     plain, other = started(AVERAGES)
     for one in (plain, other):
         one.chunk([(START_MS, row("a", 1.0))], START_MS)
-        one.app.deliver("Mid", [(START_MS, ("b", 7.0))])
+        deliver_now(one.app, "Mid", [(START_MS, ("b", 7.0))])
         one.chunk([(START_MS, row("a", 2.0))], START_MS)
     assert other.chunks == plain.chunks
     assert other.app.programmed is not None

@@ -12,6 +12,7 @@ from spdist.engine.local.rows import count_rows
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
+from tests.engine.one_chunk import deliver_now
 
 S = "@app:playback define stream S (k string, v long);"
 
@@ -36,7 +37,7 @@ def test_the_rows_of_an_app(text: str, rows: int) -> None:
     app.start(1000)
     for number in range(7):
         app.advance(1000 + number)
-        app.deliver("S", [(1000 + number, (f"k{number % 2}", number))])
+        deliver_now(app, "S", [(1000 + number, (f"k{number % 2}", number))])
     again = HostedApp(checked, "A")
     again.restore(app.snapshot())
     assert app.held_rows() == again.held_rows()

@@ -15,6 +15,7 @@ from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.operators.windows.sliding_columns import plain_query
+from tests.engine.one_chunk import deliver_now
 
 #: Made by version 0.18: windows of length and time, with groups and without, in partitions and outside.
 STORED = json.loads(Path(__file__).with_name("stored_columns.json").read_text(encoding="utf-8"))
@@ -29,7 +30,7 @@ def test_an_app_goes_on_from_columns(number: int) -> None:
     app.restore(base64.b64decode(stored["state"]))
     for timestamp, row in stored["events"]:
         app.advance(timestamp)
-        app.deliver("A", [(timestamp, tuple(row))])
+        deliver_now(app, "A", [(timestamp, tuple(row))])
     assert seen == stored["out"]
 
 

@@ -14,6 +14,7 @@ from spdist.program.machine.compiler import interpreted
 from spdist.program.obstacle import compiled_or_why_not
 from spdist.program.running import mixed
 from spdist.program.running.mixed import MixedRunning
+from tests.engine.one_chunk import deliver_now
 from tests.program.drawn_apps import START_MS, STREAM, WITH_OBJECTS
 from tests.program.mixed_apps import drawn_mixed_app
 from tests.program.test_program_laws import Watched, alike, checked_app
@@ -266,7 +267,7 @@ def test_what_sleeps_when_a_state_is_stored_does_not_wake_in_the_past(defined: s
         one.begin()
         # The time of the last tick has passed, so both go on together.
         one.app.approach(START_MS + 7)
-        one.app.deliver("S", [(START_MS + 7, row("a", 1.0))])
+        deliver_now(one.app, "S", [(START_MS + 7, row("a", 1.0))])
         one.run([(START_MS + 7, row("b", 1.0)), (START_MS + 60, row("c", 1.0))])
         told = [[sym for _, (sym, *_) in chunk] for stream, chunk in one.chunks if stream == "Out"]
         assert told[0] == ["a", "b"]

@@ -65,7 +65,7 @@ def test_a_program_that_is_there_waits_for_the_start_of_the_app(limit: str) -> N
             app = Watched(checked_app(text))
             app.app.compiles()
             for at in (0, 1):
-                app.app.deliver_parts({"S": _part_of(START_MS + at)})
+                app.app.deliver({"S": _part_of(START_MS + at)})
             app.app.advance(START_MS + 900)
             assert app.app.programmed is not None
             assert app.app.programmed.active is there

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -28,6 +28,7 @@ from spdist.program.running.running import Running
 from spdist.program.shape import shape_of
 from spdist.program.states import partition
 from spdist.program.text import written
+from tests.engine.one_chunk import deliver_now
 from tests.program.chosen_apps import (
     ARRANGED,
     BATCHES,
@@ -138,7 +139,7 @@ class Watched:
         if self._compiled is None:
             for number, (due, events) in enumerate(chunks):
                 (self.app.approach if number in early else self.app.advance)(due)
-                self.app.deliver("S", events)
+                deliver_now(self.app, "S", events)
             return
         events = [event for _, chunk in chunks for event in chunk]
         stamps, times = numpy.array([ts for ts, _ in events]), numpy.array([due for due, _ in chunks])
@@ -158,7 +159,7 @@ class Watched:
     def chunk(self, events: Sequence[Arrival], due: int) -> None:
         """Deliver events as one chunk, when the clock is at `due` ms."""
         self.app.advance(due)
-        self.app.deliver("S", events)
+        deliver_now(self.app, "S", events)
 
 
 def checked_app(text: str) -> CheckedApp:
@@ -211,7 +212,8 @@ def alike(
         # Events that come late have timestamps before the clock.
         late = [(timestamp - random.choice((0, 0, 3, 300, 5000)), row) for timestamp, row in events]
         bounds = [0, *sorted(random.sample(range(1, len(events)), random.randrange(len(events)))), len(events)]
-        chunks = [(events[end - 1][0], late[begin:end]) for begin, end in pairwise(bounds)]
+        due_at = list(accumulate((timestamp for timestamp, _ in events), max))  # nothing is due before what came before
+        chunks = [(due_at[end - 1], late[begin:end]) for begin, end in pairwise(bounds)]
         first = {n for n, (due, _) in enumerate(chunks) if due > (chunks[n - 1][0] if n else before)}
         early = {n for n in sorted(first) if random.random() < 0.3}
         for one in apps:
@@ -219,7 +221,7 @@ def alike(
                 one.app.advance(time)
             elif how == "before timers":
                 one.app.approach(time)
-                one.app.deliver("S", events)
+                deliver_now(one.app, "S", events)
             elif how == "run":
                 one.run(events)
             elif how == "chunk":
@@ -228,7 +230,7 @@ def alike(
                 one.run_chunks(chunks, early, alone=time % 3 == 0)
                 if len(chunks) - 1 in early:  # more of the kind may come in the next batch
                     one.app.approach(time)
-                    one.app.deliver("S", late[:1])
+                    deliver_now(one.app, "S", late[:1])
             else:
                 for event, (due, _) in zip(late, events, strict=True):
                     one.chunk([event], due)
@@ -285,11 +287,11 @@ def test_a_time_that_has_come_is_not_approached_again() -> None:
         one.app.advance(START_MS + 400)
         for number in range(2):
             one.app.approach(START_MS + 400)
-            one.app.deliver("S", [(START_MS + 400, (f"{number}", *[None] * 6))])
+            deliver_now(one.app, "S", [(START_MS + 400, (f"{number}", *[None] * 6))])
         one.app.advance(START_MS + 405)
         assert one.chunks == []
         one.app.approach(START_MS + 440)
-        one.app.deliver("S", [(START_MS + 440, ("2", *[None] * 6))])
+        deliver_now(one.app, "S", [(START_MS + 440, ("2", *[None] * 6))])
         one.app.approach(START_MS + 440)
         assert one.chunks == []
         one.app.advance(START_MS + 440)

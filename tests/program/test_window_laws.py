@@ -31,6 +31,7 @@ from spdist.program.states import partition
 from spdist.program.states import state as programs_state
 from spdist.program.timer_text import rank
 from spdist.program.windows.batch_text import BatchWriter
+from tests.engine.one_chunk import deliver_now
 from tests.program.drawn_apps import START_MS, STREAM, drawn_events
 from tests.program.test_program_laws import Watched, alike, checked_app, many_keys
 from tests.program.window_apps import (
@@ -243,7 +244,7 @@ def test_a_window_that_sleeps_knows_that_timers_of_now_have_fired(window: str) -
             one.app.advance(time - 50)
             one.app.advance(time)
             one.app.approach(time)
-            one.app.deliver("S", [(time, ("b", None, None, None, None, 5, None))])
+            deliver_now(one.app, "S", [(time, ("b", None, None, None, None, 5, None))])
             one.app.advance(time + 5)
             one.chunks.append(("when", [(time, ())]))
         one.app.advance(START_MS + 300)

@@ -26,6 +26,7 @@ from spdist.operators.aggregations.columns import GroupColumns, plain
 from spdist.operators.core.junction import StreamPart
 from spdist.program.running.mixed import MixedRunning
 from spdist.program.states import bucket
+from tests.engine.one_chunk import deliver_now
 from tests.program.interpreted_programs import programs
 from tests.properties.both_ways import both_ways, columns
 
@@ -131,10 +132,10 @@ class Course:
         rows = [(*row[:5], None if row[5] is None else at + row[5]) for row, at in zip(rows, times, strict=True)]
         if kind == "chunk":
             self.app.advance(self.now)
-            self.app.deliver("S", [(self.now, row) for row in rows])
+            deliver_now(self.app, "S", [(self.now, row) for row in rows])
         elif kind == "one":
             self.app.advance(self.now)
-            self.app.deliver("S", [(self.now - gaps[0], rows[0])])
+            deliver_now(self.app, "S", [(self.now - gaps[0], rows[0])])
         elif kind == "wait":
             self.app.advance(self.now)
         elif kind == "restart":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from hypothesis import given, settings
@@ -67,10 +68,10 @@ def merged(batches: list[list[Record]]) -> list[Any]:
             merge.offer((r.topic, r.partition, r.producer), payload.decode(r.value) if r.count else None, r.clock)
         frontier = merge.frontier(0)
         assert frontier >= reached
-        for chunk in merge.release():
+        for chunk in chain.from_iterable(due.chunks() for due in merge.due()):
             # In time: neither before what was processed, nor too early.
             assert (reached, TIMER) < (chunk.at, chunk.order) < (frontier, 0)
-            out.append((chunk.at, chunk.order, chunk.arrivals))
+            out.append((chunk.at, chunk.order, [*chunk.arrivals]))
         reached = frontier
     assert merge.pending == 0
     return out

@@ -13,19 +13,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spdist.engine.island import intake, merge
+from spdist.engine.island import intake
 from spdist.engine.island.hosted import HostedApp, build_island
 from spdist.engine.island.island import Island
-from spdist.engine.island.merge import as_run
 from spdist.language.types import Schema
 from spdist.mapping.columns import TIMER, EventList, child, next_sibling
 from spdist.planning.compiled import CompiledInstance
 from spdist.planning.topology import AssignedInput, AssignedOutput, Assignment, Publishing, Strategy
+from spdist.runtime.command_topics import commanded
 from spdist.transports.base import Record
 from spdist.transports.delivery import Deliveries
 from spdist.transports.payloads.external import mark
 from spdist.transports.payloads.payload import Payload
 from tests.program.interpreted_programs import programs
+from tests.properties.single_events import one_by_one
 
 SCHEMA = Schema.of([("id", "string"), ("v", "int")])
 _TIMES = "from A#window.time(15) select id, v insert all events into Out;"
@@ -49,7 +50,7 @@ _APPS = (
     "from #I select id, convert(s, 'int') as v insert into Out; end;",
 )
 _paths = st.sampled_from([b"", b"\0", b"\0", b"\1", b"\0\1"])
-_events = st.lists(
+EVENTS = st.lists(
     st.tuples(
         st.sampled_from([0, 0, 1, 4, 20]),  # how much later it is put out
         st.sampled_from([0, 0, 0, 0, 0, 7, 30]),  # how old it is then
@@ -60,7 +61,9 @@ _events = st.lists(
     ),
     max_size=30,
 )
-_unusual = st.sampled_from(["", "", "", "late", "late", "timer", "timer", "chunk", "chunk", "paths"])
+UNUSUAL = st.sampled_from(["", "", "", *["late", "timer", "chunk", "far"] * 2, "paths", "timer far", "chunk far"])
+#: How far ahead of the clock an event of an age lies, where some do: the last one too far.
+_AHEAD = {7: 7, 30: 10_000}
 
 
 def assigned(
@@ -69,14 +72,17 @@ def assigned(
     results = {"Out": "id string, a double, s long"} if "avg(" in app else {}
     if "list:" in app:
         results = dict.fromkeys(("Out", "Two"), "id string, o object")
-    streams = "".join(f"define stream {n} ({results.get(n, 'id string, v int')}); " for n in (*reads, "Out", "Two"))
+    faults = {n: "@OnError(action='stream') " for n in reads if f"from !{n}" in app}
+    streams = "".join(
+        f"{faults.get(n, '')}define stream {n} ({results.get(n, 'id string, v int')}); " for n in (*reads, "Out", "Two")
+    )
     key = "id" if strategy is Strategy.FIELD_GROUPING else None
-    outputs = tuple(AssignedOutput(name, (Publishing(strategy, 2, f"App.{name}", 2, key),)) for name in ("Out", "Two"))
-    if "into Two" not in app:
-        outputs = outputs[:1]
-    text = f"@app:playback {streams}{app}"
-    inputs = tuple(AssignedInput(stream, f"App.{stream}", (0,), producers) for stream in reads)
-    return Assignment("App-g-1", "App", "App-g", text, True, inputs, outputs)
+    published = [name for name in ("Out", "Two", "A") if name == "Out" or f"into {name};" in app]
+    outputs = tuple(AssignedOutput(name, (Publishing(strategy, 2, f"App.{name}", 2, key),)) for name in published)
+    text = f"@app:playback @app:clock(max.jump='1 sec') {streams}{app}"
+    own = {"A": ("App-g-1",)} if "A" in published else {}
+    inputs = tuple(AssignedInput(name, f"App.{name}", (0,), producers, own.get(name, ())) for name in reads)
+    return commanded(Assignment("App-g-1", "App", "App-g", text, True, inputs, outputs))
 
 
 def island(app: str, strategy: Strategy, producers: tuple[str, ...] = ("App-f-1",), reads: str = "A") -> Island:
@@ -86,27 +92,30 @@ def island(app: str, strategy: Strategy, producers: tuple[str, ...] = ("App-f-1"
 Steps = list[tuple[int, int, int, bytes, str | None, int | None]]
 
 
-def records(steps: Steps, size: int, unusual: str, topic: str = "App.A") -> list[Record]:
+def records(steps: Steps, size: int, unusual: str, topic: str = "App.A", again: int = 0) -> list[Record]:
+    """Records of so many events each; before those each repeats the last of the record before it, `again`."""
     events = EventList()
     at, order, same, place, chunks = 1000, 50, b"\0", 0, (1, 3, 4, 4, 2)
     for number, (gap, old, further, path, id, v) in enumerate(steps):
         at, order = at + gap, order + further
-        by_timer = unusual == "timer" and number % 5 == 3
-        if unusual == "chunk":
+        by_timer = "timer" in unusual and number % 5 == 3
+        if "chunk" in unusual:
             # What stands behind in a chunk comes from the same cause; of some the one in front went elsewhere.
             place = (place + 1) % chunks[number % len(chunks)] if number else 0
             at, order = (at, order) if place == 0 else (events.at[-1], events.order[-1] + (old == 7))
-            path = child(b"", 4 * number) if place == 0 else next_sibling(events.path[-1] if old < 30 else b"\1")
+            before = events.path[-1] if place and (old < 30 or "far" in unusual) else b"\1"
+            path = child(b"", 4 * number) if place == 0 else next_sibling(before)
         events.add(
             at - (old if unusual == "late" else 0),
             TIMER if by_timer else order,
-            path if unusual in ("paths", "chunk") else same,
+            path if unusual == "paths" or "chunk" in unusual else same,
             place,
-            at - (old if unusual else 0),
+            at + _AHEAD.get(old, 0) if "far" in unusual else at - (old if unusual else 0),
             (id, v),
         )
     made, left = [], iter(range(len(events)))
     while numbers := list(islice(left, size)):
+        numbers = [*range(max(0, numbers[0] - again), numbers[0]), *numbers]
         part = events.events().picked(numbers)
         clock = int(part.at.max()) + (3 if unusual == "late" else 0)
         made.append(Record(topic, 0, Payload(SCHEMA).encode(part), len(part), "App-f-1", numbers[0], clock))
@@ -128,18 +137,20 @@ def course(app: str, strategy: Strategy, sent: list[Record], together: int, cut:
             stored = one.snapshot()
             one = new()
             one.restore(stored)
-    return [*seen, one.snapshot()]
+    app_inside = one.app
+    assert isinstance(app_inside, HostedApp)
+    return [*seen, app_inside.failures.refused, one.snapshot()]
 
 
 @settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(_APPS),
     st.sampled_from([Strategy.ROUND_ROBIN, Strategy.FIELD_GROUPING]),
-    _events,
+    EVENTS,
     st.integers(1, 12),
     st.integers(1, 4),
     st.integers(0, 6),
-    _unusual,
+    UNUSUAL,
 )
 @example(_TIMES, Strategy.ROUND_ROBIN, [(0, 30, 1, b"", "x", 0), (0, 30, 1, b"", "x", None)], 2, 1, 0, "late")
 @example(_BATCHES, Strategy.ROUND_ROBIN, [(0, 0, 1, b"", "x", None)] * 2, 1, 3, 0, "late")
@@ -153,7 +164,7 @@ def test_runs_give_what_single_events_give(
     unusual: str,
 ) -> None:
     sent = records(steps, size, unusual)
-    with patch.object(merge, "as_run", return_value=None):
+    with one_by_one():
         expected = course(app, strategy, sent, together, cut)
     assert course(app, strategy, sent, together, cut) == expected
 
@@ -173,12 +184,12 @@ _PAIRS = (
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.sampled_from(_PAIRS), _events, _events, st.data())
+@given(st.sampled_from(_PAIRS), EVENTS, EVENTS, st.data())
 def test_runs_of_two_streams_give_what_single_events_give(
     app: str, left: Steps, right: Steps, data: st.DataObject
 ) -> None:
     size, together, cut = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 4)), data.draw(st.integers(0, 6))
-    kinds = data.draw(_unusual), data.draw(_unusual)
+    kinds = data.draw(UNUSUAL), data.draw(UNUSUAL)
     fed = [
         records(steps, size, kind, f"App.{stream}")
         for stream, steps, kind in zip("AB", (left, right), kinds, strict=True)
@@ -187,7 +198,7 @@ def test_runs_of_two_streams_give_what_single_events_give(
     queues = [iter(own) for own in fed]
     sent = [next(queues[number]) for number in turns]
     strategy = Strategy.FIELD_GROUPING
-    with patch.object(merge, "as_run", return_value=None), patch.object(merge, "_gather"):
+    with one_by_one():
         expected = course(app, strategy, sent, together, cut, "AB")
     assert course(app, strategy, sent, together, cut, "AB") == expected
 
@@ -214,7 +225,7 @@ def delivered(outputs: list[object]) -> list[object]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.sampled_from(_JOINS), _events, _events, st.booleans(), st.data())
+@given(st.sampled_from(_JOINS), EVENTS, EVENTS, st.booleans(), st.data())
 def test_joins_of_many_events_in_programs_give_what_single_events_give(
     join: str, left: Steps, right: Steps, grouped: bool, data: st.DataObject
 ) -> None:
@@ -293,8 +304,8 @@ def fewest(count: int) -> Iterator[None]:
         ]
     ),
     st.sampled_from([Strategy.ROUND_ROBIN, Strategy.FIELD_GROUPING]),
-    _events,
-    _events,
+    EVENTS,
+    EVENTS,
     st.data(),
 )
 def test_what_is_put_out_at_once_is_published_as_one_by_one(
@@ -302,7 +313,7 @@ def test_what_is_put_out_at_once_is_published_as_one_by_one(
 ) -> None:
     app, reads = chosen
     size, together, cut = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 6)), data.draw(st.integers(0, 6))
-    unusual = data.draw(_unusual)
+    unusual = data.draw(UNUSUAL)
     fed = [records(own, size, unusual, f"App.{name}") for name, own in zip(reads, (left, right), strict=False)]
     sent = [record for pair in zip_longest(*fed) for record in pair if record is not None]
     with fewest(10**9):
@@ -398,7 +409,7 @@ def test_two_partitions_of_a_topic_are_one_run(app: str, unusual: str) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(_APPS), _events, st.lists(st.integers(0, 1), min_size=30, max_size=30), st.integers(1, 20))
+@given(st.sampled_from(_APPS), EVENTS, st.lists(st.integers(0, 1), min_size=30, max_size=30), st.integers(1, 20))
 def test_a_chunk_that_was_spread_over_partitions_is_one_again(
     app: str, steps: Steps, places: list[int], size: int
 ) -> None:
@@ -415,12 +426,9 @@ def test_a_chunk_that_was_spread_over_partitions_is_one_again(
                 numbers[own] += len(share)
         at += len(events)
     found = []
-    for unable in (True, False):
-        one = build_island(plan, 100)
-        with ExitStack() as around:
-            if unable:
-                around.enter_context(patch.object(merge, "as_run", return_value=None))
-                around.enter_context(patch.object(merge, "_gather"))
+    for single in (True, False):
+        with one_by_one() if single else ExitStack():
+            one = build_island(plan, 100)
             found.append([*one.process(sent, 0), *one.process([], 0, closing=True), one.snapshot()])
     assert found[0] == found[1]
 
@@ -435,24 +443,15 @@ def test_what_timers_put_out_is_due_at_the_time_that_all_have_reached() -> None:
     assert (one.events_out, one.pending) == (3, 1)
 
 
-def test_runs_of_two_streams_are_one_run() -> None:
+def test_runs_of_two_streams_go_in_together() -> None:
     one = island(_PAIRS[0], Strategy.ROUND_ROBIN, reads="AB")
     fed = [records([(1, 0, 1, b"", "x", n) for n in range(20)], 5, "", f"App.{stream}") for stream in "AB"]
-    with patch.object(one._merge, "release", side_effect=AssertionError("one by one")):
+    with patch.object(one.app, "deliver", wraps=one.app.deliver) as deliver:
         for pair in zip(*fed, strict=True):
             one.process(pair, 0)
+    assert deliver.call_count == len(fed[0])
     assert one.pending == 2  # what is put out at the same time as the last may follow
     assert one.events_out == 38
-
-
-@pytest.mark.parametrize("unusual", ["", "late", "timer", "chunk", "paths", "early"])
-def test_what_is_no_run_is_told(unusual: str) -> None:
-    steps = [(1, n % 3 if unusual == "late" else 0, 1, b"\0" if n % 2 else b"\1", "x", n) for n in range(20)]
-    (record,) = records(steps, 20, unusual)
-    events = Payload(SCHEMA).decode(record.value)
-    if unusual == "early":
-        events = replace(events, at=events.at - (events.order % 7 == 3))
-    assert (as_run(events, (0, 0, b"")) is not None) is (unusual != "early")
 
 
 _typical = st.tuples(st.sampled_from(["x", "y"]), st.integers(0, 4)).map(

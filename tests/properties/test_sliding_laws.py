@@ -18,6 +18,7 @@ from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.operators.core.junction import StreamPart
+from tests.engine.one_chunk import deliver_now
 from tests.program.interpreted_programs import programs
 from tests.properties.both_ways import both_ways, columns, put_out
 
@@ -97,10 +98,10 @@ class Course:
         self.now = times[-1]
         if kind == "chunk":
             self.app.advance(self.now)
-            self.app.deliver("A", [(self.now, row) for row in rows])
+            deliver_now(self.app, "A", [(self.now, row) for row in rows])
         elif kind == "one":
             self.app.advance(self.now)
-            self.app.deliver("A", [(self.now - gaps[0], rows[0])])
+            deliver_now(self.app, "A", [(self.now - gaps[0], rows[0])])
         elif kind == "wait":
             self.app.advance(self.now)
         elif kind == "restart":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, repeat
+from itertools import islice
 from typing import Any, Literal
 
 import numpy
@@ -56,7 +56,8 @@ def build_island(
     app = HostedApp(checked, assignment.name, stores=outside, live=not assignment.playback)
     schemas = {**checked.streams, **SCHEMAS}
     island = Island(assignment, app, schemas, merge_wait_ms=merge_wait_ms, clock=checked.clock)
-    app.compiles()
+    if not island.echoed:  # what comes in between its queries would bring the operators back
+        app.compiles()
     return island
 
 
@@ -195,23 +196,6 @@ class HostedApp(LocalApp):
             self.programmed.advance(to_ms)
         super()._fire(to_ms)
 
-    def deliver(self, stream: str, arrivals: Sequence[Arrival]) -> None:
-        """Deliver the events of one chunk with the clock where it is, whatever their timestamps are."""
-        if stream == COMMANDS:
-            self._answer_all(arrivals)
-            return
-        junction = self._context.junction(stream)
-        far = len(arrivals) > 1 or arrivals[0][0] - self._clock.now > self.jumps.limit
-        if far and self.jumps.refuses(stream, arrivals):
-            return
-        try:
-            if len(arrivals) == 1:
-                junction.receive(*arrivals[0])
-            else:
-                junction.receive_chunk(arrivals)
-        except ObserverFailed as failed:
-            raise failed.cause from None
-
     def begin(self, batch: StoreBatch) -> None:
         """Begin a batch whose changes in outside stores are to be applied once, however often it is replayed."""
         if self._outside is not None:
@@ -228,13 +212,11 @@ class HostedApp(LocalApp):
         if self._outside is not None:
             self._outside.commit()
 
-    def runs(self, stream: str) -> bool:
-        """Tell whether `deliver_parts` takes the events of a stream: commands are answered one by one."""
-        return stream != COMMANDS
-
-    def deliver_parts(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
-        """Deliver chunks, each when it is due; see `spdist.engine.island.island.RunsApp`."""
-        if not self.deliver_columns(parts):
+    def deliver(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
+        """Deliver chunks, each when it is due; see `spdist.engine.island.island.App.deliver`."""
+        if COMMANDS in parts:
+            self._answer_all(parts[COMMANDS].rows)
+        elif not self.deliver_columns(parts):
             self.deliver_one_by_one(parts, around)
 
     def deliver_columns(self, parts: Mapping[str, StreamPart]) -> bool:
@@ -244,17 +226,19 @@ class HostedApp(LocalApp):
         if program is None or self._timers.next_due == BEFORE_ALL_TIME or not program.begins():
             return False
         last = max(int(part.times[-1]) for part in parts.values())
-        if not (program.reads(parts) and program.takes_until(last) and program.process_columns(parts)):
+        if not (program.reads(parts) and program.takes_until(last)) or any(part.is_ahead for part in parts.values()):
+            return False
+        if not program.process_columns(parts):
             return False
         self._clock.now = max(self._clock.now, last)
         return True
 
     def deliver_one_by_one(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
-        """Deliver chunks one after the other; see `deliver_parts`."""
+        """Deliver chunks one after the other; see `deliver`."""
         self._saw(parts)
+        (stream, part), *others = parts.items()
         try:
-            if len(parts) == 1 and all(part.bounds is None and part.until is None for part in parts.values()):
-                ((stream, part),) = parts.items()
+            if not (others or part.bounds is not None or part.until is not None or part.is_ahead):
                 self._in_a_loop(stream, part, around)
             else:
                 self._in_turn(parts, around)
@@ -281,23 +265,26 @@ class HostedApp(LocalApp):
         loop(times, rows[done:] if done else rows)
 
     def _in_turn(self, parts: Mapping[str, StreamPart], around: Around) -> None:
-        """Deliver the chunks of several streams, chunks of several events, and what comes before timers."""
+        """Deliver the chunks of several streams, of several events, before timers, and with events of times to come."""
         clock, heap, count = self._clock, self._heap, sum(len(part.ranks) for part in parts.values())
         due, until = numpy.empty(count, numpy.int64), numpy.empty(count, numpy.int64)
         receivers: list[Any] = [None] * count
         given: list[tuple[Any, ...]] = [()] * count
+        streams = [""] * count  # who looks whether a batch stands reads from the frame which one is at it
         for stream, part in parts.items():
-            junction, events = self._context.junction(stream), zip(part.timestamps.tolist(), part.rows, strict=True)
+            receiver = self._near(stream) if part.is_ahead else self._context.junction(stream)
             due[part.ranks], until[part.ranks] = part.times, part.times if part.until is None else part.until
-            sizes = repeat(1) if part.bounds is None else numpy.diff(part.bounds).tolist()
-            for rank, size in zip(part.ranks.tolist(), sizes, strict=False):
-                if size == 1:
-                    receivers[rank], given[rank] = junction.receive, next(events)
+            receive, receive_chunk = receiver.receive, receiver.receive_chunk
+            for rank, chunk in zip(part.ranks.tolist(), part.chunks(), strict=True):
+                streams[rank] = stream
+                if len(chunk) == 1:
+                    receivers[rank], given[rank] = receive, chunk[0]
                 else:
-                    receivers[rank], given[rank] = junction.receive_chunk, ([*islice(events, size)],)
+                    receivers[rank], given[rank] = receive_chunk, (chunk,)
         times, move = around(due.tolist(), self._move)
         program = self.programmed if self.programmed is not None and self.programmed.active else None
-        for receive, at, last, arguments in zip(receivers, times, until.tolist(), given, strict=True):
+        each = zip(streams, receivers, times, until.tolist(), given, strict=True)
+        for stream, receive, at, last, arguments in each:  # noqa: B007
             if heap and heap[0][0] <= last:
                 move(last)
             if program is not None:
@@ -305,6 +292,20 @@ class HostedApp(LocalApp):
             if at > clock.now:
                 clock.now = at
             receive(*arguments)
+
+    def _near(self, stream: str) -> Receiver:
+        """Return what receives the chunks of a stream but those that lie too far ahead of the clock."""
+        junction, refuses = self._context.junction(stream), self.jumps.refuses
+
+        def receive(timestamp: int, row: Row) -> None:
+            if not refuses(stream, ((timestamp, row),)):
+                junction.receive(timestamp, row)
+
+        def receive_chunk(arrivals: Sequence[Arrival]) -> None:
+            if not refuses(stream, arrivals):
+                junction.receive_chunk(arrivals)
+
+        return Receiver(receive, receive_chunk)
 
     def _saw(self, parts: Mapping[str, StreamPart]) -> None:
         if self.programmed is not None:
@@ -319,7 +320,7 @@ class HostedApp(LocalApp):
     ) -> None:
         """Call `receive` with each event that is put out alone, and `receive_chunk` with each other chunk.
 
-        Where many chunks are put out together `receive_columns` is called, where there is one. See `subscribe_chunks`.
+        Where many chunks are put out together `receive_columns` is called, where there is one.
         """
         if stream == ANSWERS:
             self._answer = receive_chunk
@@ -337,13 +338,10 @@ class HostedApp(LocalApp):
 
     def subscribe_chunks(self, stream_id: str, callback: Callable[[Sequence[Arrival]], None]) -> None:
         """Call `callback` with each chunk of a stream, after the stream's queries."""
-        if stream_id == ANSWERS:
-            self._answer = callback
-            return
         self._context.junction(stream_id).subscribe(Receiver(lambda ts, row: callback(((ts, row),)), callback))
 
-    def _answer_all(self, commands: Sequence[Arrival]) -> None:
-        for _, row in commands:
+    def _answer_all(self, commands: Sequence[Row]) -> None:
+        for row in commands:
             if self._answer is not None:
                 self._answer(((self.clock, text_row(self._answered(row))),))
 

@@ -29,7 +29,7 @@ from spdist.mapping.bounds import shown
 from spdist.mapping.columns import EventList, Events, child
 from spdist.mapping.json_columns import ColumnReader
 from spdist.mapping.rejected import RejectCounter
-from spdist.operators.base import Arrival, Row
+from spdist.operators.base import Row
 from spdist.planning.topology import AssignedInput, Assignment
 from spdist.transports.base import NO_CLOCK, Record, Repeats
 from spdist.transports.commands import COMMANDS
@@ -233,7 +233,7 @@ class Intake:
         inputs = assignment.inputs
         #: Topics of commands: they have no place among the events, and nobody waits for them.
         self._asked = {assigned.topic for assigned in inputs if assigned.stream == COMMANDS}
-        self._commands: list[Arrival] = []
+        self._commands: list[Row] = []
         #: Topics of users' own sources, and the channels into which their events come.
         first = {one.topic: min(one.partitions) for one in inputs if not one.into}
         self._into = {one.topic: (one.into, first[one.into], "") for one in inputs if one.into}
@@ -317,7 +317,7 @@ class Intake:
         self._now = None
         self.merge.idle(self._idle.passes(tick, heard or self.merge.first is None))
 
-    def take_commands(self) -> list[Arrival]:
+    def take_commands(self) -> list[Row]:
         """Return the commands that have come since the last call."""
         commands, self._commands = self._commands, []
         return commands
@@ -348,7 +348,7 @@ class Intake:
             return
         events = self._decoded(record, self._repeats.fresh(record))
         if record.topic in self._asked:
-            self._commands += zip(events.ts.tolist(), events.rows, strict=True) if events is not None else ()
+            self._commands += events.rows if events is not None else ()
             return
         channel = record.topic, record.partition, record.producer
         if record.topic in self._fed:

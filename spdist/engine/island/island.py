@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from spdist.engine.island.intake import Intake
-from spdist.engine.island.merge import causes_of, part_of
 from spdist.engine.island.publish import Around, Publisher, Run, TimerOutputs
-from spdist.engine.island.waiting import Mixed
+from spdist.engine.island.waiting import chunk_now
 from spdist.engine.local.idle import passes_time
 from spdist.engine.local.rows import HoldsRows
 from spdist.errors import StateError
 from spdist.language.checking.checked import ClockSetting
 from spdist.language.types import Schema
-from spdist.mapping.columns import TIMER, Events, child
+from spdist.mapping.columns import TIMER, child
 from spdist.operators.base import Arrival, Row
 from spdist.operators.core.codec import decode, encode
 from spdist.operators.core.junction import ReceiveColumns, StreamPart
@@ -29,7 +28,7 @@ from spdist.transports.base import NO_CLOCK, Record
 from spdist.transports.commands import COMMANDS
 from spdist.transports.delivery import Outgoing
 
-__all__ = ["ISLAND_FORMAT", "App", "Island", "Output", "RunsApp"]
+__all__ = ["ISLAND_FORMAT", "App", "Island", "Output"]
 
 #: A record for a topic, or what a user's sink delivers.
 Output = Record | Outgoing
@@ -39,7 +38,7 @@ ISLAND_FORMAT = 2
 
 
 class App(Protocol):
-    """What an island needs of a running app: virtual time, chunks in, chunks out (`engine.local.app.LocalApp`)."""
+    """What an island needs of a running app: virtual time, chunks in, chunks out (`engine.island.hosted.HostedApp`)."""
 
     @property
     def clock(self) -> int:
@@ -59,16 +58,29 @@ class App(Protocol):
         """Let time pass; timers fire when they are due, those due at `to_ms` included."""
         ...
 
-    def approach(self, to_ms: int) -> None:
-        """Let time come to `to_ms`; timers fire that are due before it, those due at `to_ms` do not."""
+    def deliver(self, parts: Mapping[str, StreamPart], around: Around = ...) -> None:
+        """Let time pass until each chunk is due, then deliver it: the app decides in which form.
+
+        Parameters
+        ----------
+        parts : Mapping of str to StreamPart
+            The chunks, by stream; at least one. Those of `COMMANDS` come alone, and no time passes before them.
+        around : Callable, optional
+            Called where chunks go in one by one.
+        """
         ...
 
-    def deliver(self, stream: str, arrivals: Sequence[Arrival]) -> None:
-        """Deliver the events of one chunk with the clock where it is, whatever their timestamps are."""
-        ...
+    def subscribe_each(
+        self,
+        stream: str,
+        receive: Callable[[int, Row], None],
+        receive_chunk: Callable[[Sequence[Arrival]], None],
+        receive_columns: ReceiveColumns | None = None,
+    ) -> None:
+        """Have `receive` called with each event that is put out alone, and `receive_chunk` with each other chunk.
 
-    def subscribe_chunks(self, stream_id: str, callback: Callable[[Sequence[Arrival]], None]) -> None:
-        """Have `callback` called with each chunk that is put out to a stream."""
+        Chunks that are put out as columns go to `receive_columns`, many together, where it is given.
+        """
         ...
 
     def take_deliveries(self) -> Sequence[Outgoing]:
@@ -93,40 +105,6 @@ class App(Protocol):
 
     def restore(self, data: bytes) -> None:
         """Take over a state, that of having started included."""
-        ...
-
-
-@runtime_checkable
-class RunsApp(Protocol):
-    """An app that takes events one after the other faster than by single calls."""
-
-    def deliver_parts(self, parts: Mapping[str, StreamPart], around: Around = ...) -> object:
-        """Let time pass until each chunk is due, then deliver it: the app decides in which form.
-
-        Parameters
-        ----------
-        parts : Mapping of str to StreamPart
-            The chunks, by stream; at least one.
-        around : Callable, optional
-            Called where chunks go in one by one.
-        """
-        ...
-
-    def runs(self, stream: str) -> bool:
-        """Tell whether `deliver_parts` takes the events of a stream."""
-        ...
-
-    def subscribe_each(
-        self,
-        stream: str,
-        receive: Callable[[int, Row], None],
-        receive_chunk: Callable[[Sequence[Arrival]], None],
-        receive_columns: ReceiveColumns | None = None,
-    ) -> None:
-        """Have `receive` called with each event that is put out alone, and `receive_chunk` with each other chunk.
-
-        Chunks that are put out as columns go to `receive_columns`, many together, where it is given.
-        """
         ...
 
 
@@ -165,8 +143,6 @@ class Island:
         clock: ClockSetting = _CLOCK,
     ) -> None:
         self.app = app
-        #: The same where it takes runs: to ask for that costs as much as some events.
-        self._runs_app = app if isinstance(app, RunsApp) else None
         self.schemas = schemas
         self.live = not assignment.playback
         #: Whether time passes by itself, so that every batch matters.
@@ -181,18 +157,17 @@ class Island:
         self.intake = Intake(assignment, schemas, merge_wait_ms=merge_wait_ms, clock=clock)
         self._merge = self.intake.merge
         #: Streams of which this group itself publishes events to a topic that it reads.
-        self._echoed = {assigned.stream for assigned in assignment.inputs if assigned.own}
-        #: The event of such a stream that is being delivered, as its first row: others have published it.
-        self._handed: object = None
+        self.echoed = {assigned.stream for assigned in assignment.inputs if assigned.own}
+        #: The first rows of their chunks, by rank, while these are delivered: others have published them.
+        self._handed: Sequence[Row | None] = ()
         self.publisher = Publisher(assignment.name, assignment.outputs, schemas)
         self._run = Run([self.publisher.collect(stream) for stream in self.publisher.streams], self._timers)
         for position, stream in enumerate(self.publisher.streams):
             put = self._collector(stream)
-            if self._runs_app is not None:
-                one, pick = self._run.event_collector(position, put), self._run.column_collector(position)
-                self._runs_app.subscribe_each(stream, one, put, pick)
-            else:
-                app.subscribe_chunks(stream, put)
+            alone, columns = self._run.event_collector(position, put), self._run.column_collector(position)
+            if stream in self.echoed:
+                alone, put = self._unless_handed(alone, put)
+            app.subscribe_each(stream, alone, put, columns)
 
     @property
     def clock(self) -> int | None:
@@ -225,7 +200,7 @@ class Island:
 
     def goes_ahead(self, record: Record) -> bool:
         """Whether to process a record before its batch is whole comes to the same."""
-        return self._started and self.intake.goes_ahead(record) and self._only is not None
+        return self._started and self.intake.goes_ahead(record) and self._merge.has_one_channel
 
     def process_ahead(self, record: Record, batch: StoreBatch | None = None) -> Record:
         """Process a record that `goes_ahead` before its batch is whole.
@@ -246,7 +221,7 @@ class Island:
                 self.app.begin(batch)
             taken = self.intake.read_ahead(record)
             self._by_timer = False
-            self._deliver_runs()
+            self._deliver()
             self._by_timer = True
             self._put_out += self.app.take_deliveries()
         except BaseException:
@@ -349,68 +324,23 @@ class Island:
         self.app.start(began)
 
     def _deliver(self) -> None:
-        app = self.app
-        self._deliver_runs()
-        if self._deliver_mixed():
-            return
-        for at, order, path, stream, arrivals in self._merge.release():
-            self._by_timer = True
-            if order == TIMER:
-                # What a timer upstream put out at this time comes before what timers here do at it, as on one machine,
-                # where the query upstream stands first.
-                app.approach(at)
-            else:
-                app.advance(at)
-            self._by_timer, self._order, self._path, self._number = False, order, path, 0
-            self._handed = arrivals[0][1] if stream in self._echoed else None
-            app.deliver(stream, arrivals)
-        self._handed = None
-
-    def _deliver_runs(self) -> None:
-        if (only := self._only) is not None:
-            app, stream = only
-            for events in self._merge.runs():
-                self._deliver_parts(app, {stream: part_of(events)}, partial(causes_of, events))
-
-    def _deliver_mixed(self) -> bool:
-        """Deliver what is due of several channels as one run, where it is that."""
-        app = self._runs_app
-        if app is None or self._echoed:
-            return False
-        due = self._merge.due_runs()
-        if due is None:
-            return False
-        if due:
-            self._deliver_parts(app, (mixed := Mixed(due)).parts(), mixed.causes)
-        return True
-
-    def _deliver_parts(self, app: RunsApp, parts: Mapping[str, StreamPart], causes: Callable[[], Events]) -> None:
-        """Deliver the chunks of a run; `causes`, by rank, are asked for where something is published."""
-        if not self.publisher.streams:
-            app.deliver_parts(parts)
-        else:
-            self._run.deliver(partial(app.deliver_parts, parts), causes(), self.app.clock, self._firing)
-
-    @property
-    def _only(self) -> tuple[RunsApp, str] | None:
-        """The app and the stream of an only channel, where it takes the events of that as runs."""
-        app, only = self._runs_app, self._merge.only_stream
-        if only is None or only in self._echoed or app is None or not app.runs(only):
-            return None
-        return app, only
+        """Deliver what is due; the causes of chunks are asked for where something is published."""
+        for due in self._merge.due():
+            if not self.publisher.streams:
+                self.app.deliver(due.parts)
+                continue
+            self._handed = due.first_rows(self.echoed) if self.echoed else ()
+            self._run.deliver(partial(self.app.deliver, due.parts), due.causes(), self.app.clock, self._firing)
 
     def _do_commands(self) -> None:
-        commands = self.intake.take_commands()
-        if commands:
-            self.app.deliver(COMMANDS, commands)
+        rows = self.intake.take_commands()
+        if rows:
+            self.app.deliver({COMMANDS: chunk_now([(self.app.clock, row) for row in rows], self.app.clock)})
 
     def _collector(self, stream: str) -> Callable[[Sequence[Arrival]], None]:
         events = self.publisher.collect(stream)
-        echoed = stream in self._echoed
 
         def put(arrivals: Sequence[Arrival]) -> None:
-            if echoed and arrivals[0][1] is self._handed:
-                return
             at = self.app.clock
             if self._run.on:
                 self._run.make_columns()
@@ -424,6 +354,24 @@ class Island:
                 self._timers.at, self._timers.count = at, self._number
 
         return put
+
+    def _unless_handed(
+        self, alone: Callable[[int, Row], None], put: Callable[[Sequence[Arrival]], None]
+    ) -> tuple[Callable[[int, Row], None], Callable[[Sequence[Arrival]], None]]:
+        """Return what takes events, and chunks, of a stream as these do, but for what others have published of it."""
+
+        def handed(row: Row) -> bool:
+            return self._run.on and row is self._handed[self._run.rank()]
+
+        def alone_unless(timestamp: int, row: Row) -> None:
+            if not handed(row):
+                alone(timestamp, row)
+
+        def put_unless(arrivals: Sequence[Arrival]) -> None:
+            if not handed(arrivals[0][1]):
+                put(arrivals)
+
+        return alone_unless, put_unless
 
     def _firing(self, begins: bool) -> None:
         """Take note that timers fire in the middle of a run, or that they have."""

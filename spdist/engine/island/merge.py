@@ -15,44 +15,29 @@ Source: conservative synchronisation with null messages, Chandy and Misra (1979)
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate
 from operator import eq
 from typing import Any, NamedTuple
 
 import numpy
 
-from spdist.engine.island.waiting import (
-    DueRun,
-    Key,
-    Released,
-    WaitingEvent,
-    below,
-    chunks,
-    follow,
-    follow_on,
-    gathered,
-    in_chunks,
-    one_by_one,
-    part_in_chunks,
-    raised,
-)
-from spdist.mapping.columns import TIMER, Events, sort_key
+from spdist.engine.island.waiting import Key, Mixed, follow, in_chunks, part_in_chunks, raised
+from spdist.mapping.columns import TIMER, Events, next_sibling, sort_key
+from spdist.operators.base import Arrival, Row
 from spdist.operators.core.junction import StreamPart
 from spdist.planning.topology import AssignedInput
 from spdist.transports.base import NO_CLOCK
 
-__all__ = ["ChannelKey", "Merge", "as_run", "causes_of", "part_of"]
+__all__ = ["ChannelKey", "DueChunks", "Merge", "Released", "WaitingRun", "as_run"]
 
 #: Topic, partition, and the producer where the topic is between groups, else an empty text.
 ChannelKey = tuple[str, int, str]
 _LOWEST: Key = (NO_CLOCK, TIMER, b"")
 #: Runs of fewer events are delivered together, in lots of about so many events.
 _SMALL, _TOGETHER = 1_000, 20_000
-#: So many events that wait one by one are looked through after each batch, whether they are a run.
-_FEW = 10_000
 
 
 def _promised(clock: int) -> Key:
@@ -66,37 +51,105 @@ def _reached(key: Key) -> int:
     return at if order != TIMER or at == NO_CLOCK else at - 1
 
 
-class _Run(NamedTuple):
-    """Events of a channel that are due when they say.
+class Released(NamedTuple):
+    """A chunk whose turn has come: when it was put out, by what, the path of its first event, its stream and events."""
+
+    at: int
+    order: int
+    path: bytes
+    stream: str
+    arrivals: Sequence[Arrival]
+
+
+class DueChunks(NamedTuple):
+    """Chunks whose turn has come.
 
     Parameters
     ----------
-    before : Key
-        The channel's key before them.
-    events : Events
-        How they came.
+    parts : mapping of str to StreamPart
+        The chunks, by stream.
+    causes : Callable
+        Returns of each, by rank, when it is due, and order, path and timestamp of its first event.
+    """
+
+    parts: Mapping[str, StreamPart]
+    causes: Callable[[], Events]
+
+    def chunks(self) -> Iterator[Released]:
+        """Yield the chunks, in order."""
+        causes = self.causes()
+        found: list[tuple[str, Sequence[Arrival]]] = [("", ())] * len(causes)
+        for stream, part in self.parts.items():
+            for rank, arrivals in zip(part.ranks.tolist(), part.chunks(), strict=True):
+                found[rank] = stream, arrivals
+        for at, order, path, own in zip(causes.at.tolist(), causes.order.tolist(), causes.path, found, strict=True):
+            yield Released(at, order, path, *own)
+
+    def first_rows(self, streams: Collection[str]) -> list[Row | None]:
+        """Return the first row of each chunk of some streams, by rank; None for those of others."""
+        return [one.arrivals[0][1] if one.stream in streams else None for one in self.chunks()]
+
+
+class WaitingRun(NamedTuple):
+    """Events of a channel that wait for their turn.
+
+    Parameters
+    ----------
+    chunk : numpy.ndarray
+        Their places in chunks, as they came.
     run : Events
-        The same with the times and orders of their merge keys: one whose key is below one before it is due with that,
-        and keeps its timestamp. Their places in chunks are those as they are released.
+        With the times and orders of their merge keys: one whose key is below one before it is due with that, and keeps
+        its timestamp. Their places in chunks are those as they are released.
     places : list of bytes, optional
         The last parts of their keys, where these are not what their paths say.
     """
 
-    before: Key
-    events: Events
+    chunk: Any
     run: Events
     places: list[bytes] | None = None
+
+    @classmethod
+    def of(cls, run: Events, follows: Any, places: list[bytes] | None) -> WaitingRun:
+        """Return events with the times and orders of their keys; `follows` as `follow` tells it, None for no chunks."""
+        return cls(run.chunk, run if follows is None else in_chunks(run, follows), places)
+
+    @classmethod
+    def restored(cls, waiting: Sequence[tuple[Key, bytes, int, Arrival]]) -> WaitingRun:
+        """Return what `snapshot` told, at least one event."""
+        keys, path, chunk, arrivals = zip(*waiting, strict=True)
+        at, order, places = zip(*keys, strict=True)
+        ts, rows = zip(*arrivals, strict=True)
+        run = Events(at, order, [*path], chunk, ts, [*rows])
+        return cls.of(run, follow(path, run.chunk) if any(chunk) else None, [*places])
+
+    def snapshot(self) -> Iterator[tuple[Key, bytes, int, Arrival]]:
+        """Yield the merge key of each event, its path, its place in its chunk as it came, and the event."""
+        at, order, ts = self.run.at.tolist(), self.run.order.tolist(), self.run.ts.tolist()
+        keys, arrivals = zip(at, order, self.sort_keys(), strict=True), zip(ts, self.run.rows, strict=True)
+        return zip(keys, self.run.path, self.chunk.tolist(), arrivals, strict=True)
+
+    def sort_keys(self) -> list[bytes]:
+        """Return the last parts of the keys."""
+        return [*map(sort_key, self.run.path)] if self.places is None else self.places
 
     def key(self, number: int) -> Key:
         """Return the merge key of an event."""
         place = sort_key(self.run.path[number]) if self.places is None else self.places[number]
         return int(self.run.at[number]), int(self.run.order[number]), place
 
-    def part(self, begin: int, end: int) -> _Run:
+    def part(self, begin: int, end: int) -> WaitingRun:
         """Return some of the events that follow one another, chunks of which none is cut."""
-        before = self.before if begin == 0 else self.key(begin - 1)
         places = None if self.places is None else self.places[begin:end]
-        return _Run(before, self.events.part(begin, end), self.run.part(begin, end), places)
+        return WaitingRun(self.chunk[begin:end], self.run.part(begin, end), places)
+
+    def goes_on_with(self, more: WaitingRun) -> bool:
+        """Tell whether others may begin with the rest of the chunk that these end with."""
+        return bool(more.chunk[0] == self.chunk[-1] + 1) and next_sibling(self.run.path[-1]) == more.run.path[0]
+
+    def followed_by(self, more: WaitingRun) -> WaitingRun:
+        """Return these events and others as one: a chunk that came in two pieces is one again."""
+        run = replace(Events.following([self.run, more.run]), chunk=numpy.concatenate([self.chunk, more.chunk]))
+        return WaitingRun.of(run, follow(run.path, run.chunk), [*self.sort_keys(), *more.sort_keys()])
 
 
 def part_of(events: Events) -> StreamPart:
@@ -133,8 +186,8 @@ def _joined(runs: Iterable[Events]) -> Iterator[Events]:
         yield Events.following(small)
 
 
-def as_run(events: Events, high: Key) -> _Run | None:
-    """Return events as a run; None where one is due before its timestamp.
+def as_run(events: Events, high: Key) -> WaitingRun:
+    """Return events of a channel as they wait for their turn.
 
     Parameters
     ----------
@@ -144,19 +197,15 @@ def as_run(events: Events, high: Key) -> _Run | None:
         What the channel has reached.
     """
     at, order, path = events.at, events.order, events.path
-    if not (events.is_on_time or (at >= events.ts).all()):
-        return None
     follows = follow(path, events.chunk) if events.chunk.any() else None
     begins = (int(at[0]), int(order[0]), sort_key(path[0]))
     if begins >= high and _never_fall(at, order):
-        run = events if follows is None else in_chunks(events, follows)
-        return _Run(high, events, run, None if events.has_one_path else raised(events, follows))
+        return WaitingRun.of(events, follows, None if events.has_one_path else raised(events, follows))
     own = zip(at.tolist(), order.tolist(), map(sort_key, path), strict=True)
     keys = list(accumulate(own, max, initial=high))[1:]
-    run = replace(events, at=[key[0] for key in keys], order=[key[1] for key in keys])
-    run = run if follows is None else in_chunks(run, follows)
+    run = replace(events, at=[key[0] for key in keys], order=[key[1] for key in keys], columns=None)
     places = [key[2] for key in keys]
-    return _Run(high, events, run, None if all(map(eq, places, map(sort_key, path))) else places)
+    return WaitingRun.of(run, follows, None if all(map(eq, places, map(sort_key, path))) else places)
 
 
 def _never_fall(at: Any, order: Any) -> bool:
@@ -178,9 +227,19 @@ class _Channel:
     holds: bool = True
     key: Key = _LOWEST
     first: int | None = None
-    pending: deque[WaitingEvent] = field(default_factory=deque)
-    #: Where nothing is pending: what waits together.
-    runs: list[_Run] = field(default_factory=list)
+    #: What waits.
+    runs: list[WaitingRun] = field(default_factory=list)
+
+    def add(self, events: Events) -> None:
+        """Let events wait, at least one."""
+        if self.first is None:
+            self.first = int(events.at[0])
+        run = as_run(events, self.key)
+        self.key = run.key(-1)
+        # Producers put no chunk into two records; but of one that is repeated only the end may be new.
+        if self.runs and self.runs[-1].goes_on_with(run):
+            run = self.runs.pop().followed_by(run)
+        self.runs.append(run)
 
 
 class Merge:
@@ -221,7 +280,7 @@ class Merge:
     @property
     def pending(self) -> int:
         """Number of events that wait for their turn."""
-        return sum(len(c.pending) + sum(len(one.events) for one in c.runs) for c in self._by_rank)
+        return sum(len(one.run) for channel in self._by_rank for one in channel.runs)
 
     @property
     def first(self) -> int | None:
@@ -241,8 +300,8 @@ class Merge:
             What the record promises.
         """
         channel = self._channel(key)
-        if events is not None and len(events) and not self._keep(channel, events):
-            self._queue(channel, events)
+        if events is not None and len(events):
+            channel.add(events)
         channel.key = max(channel.key, _promised(clock))
         if channel.first is None and channel.key > _LOWEST:
             channel.first = channel.key[0]
@@ -293,52 +352,27 @@ class Merge:
         return self.reached
 
     @property
-    def only_stream(self) -> str | None:
-        """The stream of the only channel; None where there are several, or none."""
-        return self._by_rank[0].stream if len(self._by_rank) == 1 else None
+    def has_one_channel(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return len(self._by_rank) == 1
 
-    def runs(self) -> list[Events]:
-        """Return the runs of an only channel, in order, instead of releasing their events; nothing else waits then."""
-        if len(self._by_rank) != 1:
-            return []
-        runs, self._by_rank[0].runs = self._by_rank[0].runs, []
-        return list(_joined(one.run for one in runs))
+    def due(self) -> list[DueChunks]:
+        """Take and return the chunks whose turn has come, given what `frontier` returned last, in order.
 
-    def due_runs(self) -> list[DueRun] | None:
-        """Return what is due of several channels, given what `frontier` returned last; None where it is not all runs.
-
-        Equal keys go in the order of the channels, as in `release`.
+        Those put out before it, and those that timers put out at that very time; of an only channel all. Equal keys go
+        in the order of the channels, those of one channel as they came.
         """
-        if len(self._by_rank) < 2 or any(channel.pending for channel in self._by_rank):
-            return None
-        if not any(channel.runs for channel in self._by_rank):
-            return None
-        return [
-            DueRun((channel.stream, channel.producer), one.events.chunk, one.run, one.places)
+        if len(self._by_rank) == 1:
+            (only,) = self._by_rank
+            runs, only.runs = only.runs, []
+            joined = _joined(one.run for one in runs)
+            return [DueChunks({only.stream: part_of(run)}, partial(causes_of, run)) for run in joined]
+        due = [
+            ((channel.stream, channel.producer), *one)
             for channel in self._by_rank
             for one in _due_runs(channel, self.reached)
         ]
-
-    def release(self) -> list[Released]:
-        """Return the chunks whose turn has come, given what `frontier` returned last, in order.
-
-        Those put out before it, and those that timers put out at that very time.
-        """
-        if len(self._by_rank) == 1:
-            (channel,) = self._by_rank
-            _spill(channel)
-            due, channel.pending = list(channel.pending), deque()
-        else:
-            limit = _promised(self.reached)
-            due = []
-            for channel in self._by_rank:
-                due += _waiting(channel.rank, _due_runs(channel, self.reached))
-                due += below(channel.pending, limit)
-                if len(channel.pending) <= _FEW:
-                    _gather(channel)
-            # Stable, and each channel's part is sorted already: equal keys of a channel keep their order.
-            due.sort(key=lambda waiting: waiting[:2])
-        return list(chunks(due, [(channel.stream, channel.producer) for channel in self._by_rank])) if due else []
+        return [DueChunks((mixed := Mixed(due)).parts(), mixed.causes)] if due else []
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state as plain data."""
@@ -346,7 +380,7 @@ class Merge:
             "reached": self.reached,
             "latest": self._latest,
             "channels": [
-                [*key, c.key, c.first, [[w.key, w.path, w.chunk, w.arrival] for w in _all_waiting(c)]]
+                [*key, c.key, c.first, [[*event] for one in c.runs for event in one.snapshot()]]
                 for key, c in self._channels.items()
             ],
         }
@@ -358,10 +392,7 @@ class Merge:
         for topic, partition, producer, key, first, pending in state["channels"]:
             channel = self._channel((topic, partition, producer))
             channel.key, channel.first = key, first
-            channel.pending = deque(
-                WaitingEvent(at, channel.rank, path, chunk, arrival) for at, path, chunk, arrival in pending
-            )
-            _gather(channel)
+            channel.runs = [WaitingRun.restored(pending)] if pending else []
 
     def _channel(self, key: ChannelKey) -> _Channel:
         topic, partition, producer = key
@@ -373,55 +404,14 @@ class Merge:
             self._by_rank.append(found)
         return found
 
-    def _keep(self, channel: _Channel, events: Events) -> bool:
-        """Keep events as a run, where that is possible."""
-        last = channel.runs[-1].events if channel.runs else None
-        # Producers put no chunk into two records.
-        cut = events.chunk[0] and last is not None and follow_on(last, events)
-        run = None if cut or channel.pending else as_run(events, channel.key)
-        if run is None:
-            _spill(channel)
-            return False
-        if channel.first is None:
-            channel.first = int(events.at[0])
-        channel.runs.append(run)
-        channel.key = run.key(-1)
-        return True
-
-    @staticmethod
-    def _queue(channel: _Channel, events: Events) -> None:
-        if channel.first is None:
-            channel.first = int(events.at[0])
-        channel.pending.extend(one_by_one(channel.rank, channel.key, events))
-        channel.key = channel.pending[-1].key
-
-
-def _waiting(rank: int, runs: Iterable[_Run]) -> Iterator[WaitingEvent]:
-    """Yield the events of a channel's runs one by one."""
-    for one in runs:
-        yield from one_by_one(rank, one.before, one.events)
-
-
-def _all_waiting(channel: _Channel) -> Iterator[WaitingEvent]:
-    yield from channel.pending
-    yield from _waiting(channel.rank, channel.runs)
-
 
 def _last(channels: Iterable[_Channel]) -> Iterator[int]:
     """Yield when the last ones are due that wait in each channel, ms."""
     for channel in channels:
         yield from (int(one.run.at[-1]) for one in channel.runs)
-        if channel.pending:
-            yield channel.pending[-1].key[0]
 
 
-def _spill(channel: _Channel) -> None:
-    """Let the events of runs wait one by one."""
-    channel.pending.extend(_waiting(channel.rank, channel.runs))
-    channel.runs.clear()
-
-
-def _due_runs(channel: _Channel, reached: int) -> list[_Run]:
+def _due_runs(channel: _Channel, reached: int) -> list[WaitingRun]:
     """Take what is due off the runs of a channel; at that very time it is only what timers put out."""
     held, channel.runs = channel.runs, []
     due = []
@@ -439,14 +429,3 @@ def _due_runs(channel: _Channel, reached: int) -> list[_Run]:
             due.append(one.part(0, end))
             channel.runs.append(one.part(end, len(one.run)))
     return due
-
-
-def _gather(channel: _Channel) -> None:
-    """Let what waits one by one wait as a run, where it is one."""
-    if channel.runs:
-        return
-    events = gathered(channel.pending)
-    run = None if events is None else as_run(events, _LOWEST)
-    if run is not None:
-        channel.runs.append(run)
-        channel.pending.clear()

@@ -448,6 +448,10 @@ class Run:
         # Only where several streams are published, outputs of one cause must be counted as they come.
         return alone if len(self._puts) == 1 else counted
 
+    def rank(self) -> int:
+        """Return the rank of the chunk that is being processed, from the last one, which is -1."""
+        return ~length_hint(self._times)
+
     def cause(self, count: int) -> tuple[int, bytes, int]:
         """Return order and path of the event that is processed, and the number of the first of `count` outputs."""
         left = length_hint(self._times)

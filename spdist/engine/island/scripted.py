@@ -20,19 +20,20 @@ takes them, and
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from spdist.engine.island.island import Island
 from spdist.engine.island.time_limit import TookTooLong, time_limit
+from spdist.engine.island.waiting import chunk_now
 from spdist.engine.local.app import LocalApp
 from spdist.engine.local.recorder import error_of, silenced
 from spdist.engine.local.script import ScriptedRun
 from spdist.errors import SiddhiAppError
 from spdist.language.checking.checked import CheckedApp
-from spdist.operators.base import Arrival
+from spdist.operators.base import Arrival, Row
 from spdist.operators.core.codec import decode, encode
-from spdist.operators.core.junction import ObserverFailed
+from spdist.operators.core.junction import ObserverFailed, StreamPart
 from spdist.operators.tables.stores import StoreBatch
 from spdist.planning.topology import Assignment
 from spdist.transports.base import NO_CLOCK
@@ -53,8 +54,8 @@ MakeApp = Callable[[str], LocalApp]
 class _Hosted(Protocol):
     """What an app between topics has besides what a local one has."""
 
-    def deliver(self, stream: str, arrivals: Sequence[Arrival], /) -> None:
-        """Process a chunk."""
+    def deliver(self, parts: Mapping[str, StreamPart], /) -> None:
+        """Process chunks."""
         ...
 
 
@@ -63,7 +64,7 @@ class _HostedScript(ScriptedRun):
 
     def _send(self, app: LocalApp, stream: str, arrivals: Sequence[Arrival], together: bool) -> None:
         app.advance(arrivals[-1][0])
-        cast(_Hosted, app).deliver(stream, arrivals)
+        cast(_Hosted, app).deliver({stream: chunk_now(arrivals, app.clock)})
 
 
 class ScriptedApp:
@@ -96,16 +97,19 @@ class ScriptedApp:
     def advance(self, to_ms: int) -> None:
         """Do nothing: steps let time pass."""
 
-    def approach(self, to_ms: int) -> None:
-        """Do nothing, likewise."""
-
-    def deliver(self, stream: str, arrivals: Sequence[Arrival]) -> None:
+    def deliver(self, parts: Mapping[str, StreamPart], around: Any = None) -> None:
         """Do nothing: `process` is told the number of the step."""
 
-    def subscribe_chunks(self, stream_id: str, callback: Callable[[Sequence[Arrival]], None]) -> None:
-        """Call `callback` with the answers."""
-        if stream_id == ANSWERS:
-            self._answer = callback
+    def subscribe_each(
+        self,
+        stream: str,
+        receive: Callable[[int, Row], None],
+        receive_chunk: Callable[[Sequence[Arrival]], None],
+        receive_columns: Any = None,
+    ) -> None:
+        """Call `receive_chunk` with the answers."""
+        if stream == ANSWERS:
+            self._answer = receive_chunk
 
     def take_deliveries(self) -> list[Delivery]:
         """Return nothing: what sinks put out stays here, as in a local app."""
@@ -215,6 +219,7 @@ class ScriptedIsland(Island):
         super().__init__(assignment, self._scripted, {**checked.streams, **SCHEMAS}, merge_wait_ms=0)
 
     def _deliver(self) -> None:
-        for _, order, path, stream, arrivals in self._merge.release():
-            self._by_timer, self._order, self._path, self._number = False, order, path, 0
-            self._scripted.process(order, stream, arrivals)
+        for due in self._merge.due():
+            for _, order, path, stream, arrivals in due.chunks():
+                self._by_timer, self._order, self._path, self._number = False, order, path, 0
+                self._scripted.process(order, stream, arrivals)

@@ -1,90 +1,29 @@
-"""The chunks as which events are released, of runs and of events that wait one by one, where they are no run.
+"""What waits in several channels as one run, and the chunks as which events are released.
 
 What was put out as one chunk and spread over partitions is one chunk again where all of it is read.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import eq
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 
-from spdist.mapping.columns import TIMER, ColumnarRows, EventList, Events, all_rows, next_sibling, sort_key
+from spdist.mapping.columns import TIMER, ColumnarRows, Events, all_rows, next_sibling, sort_key
 from spdist.operators.base import Arrival
 from spdist.operators.core.junction import StreamPart
+from spdist.transports.base import NO_CLOCK
 
-__all__ = [
-    "DueRun",
-    "Key",
-    "Mixed",
-    "Origin",
-    "Released",
-    "WaitingEvent",
-    "below",
-    "chunks",
-    "follow",
-    "follow_on",
-    "gathered",
-    "in_chunks",
-    "one_by_one",
-    "part_in_chunks",
-    "raised",
-]
+__all__ = ["Key", "Mixed", "Origin", "chunk_now", "follow", "in_chunks", "part_in_chunks", "raised"]
 
 #: Merge key: at, order, sort key of the path.
 Key = tuple[int, int, bytes]
 #: Stream and producer of a channel.
 Origin = tuple[str, str]
-
-
-class Released(NamedTuple):
-    """A chunk whose turn has come: when it was put out, by what, the path of its first event, its stream and events."""
-
-    at: int
-    order: int
-    path: bytes
-    stream: str
-    arrivals: list[Arrival]
-
-
-class WaitingEvent(NamedTuple):
-    """An event with its merge key and the rank of its channel, by which it is sorted; then what it is."""
-
-    key: Key
-    rank: int
-    path: bytes
-    chunk: int
-    arrival: Arrival
-
-
-def one_by_one(rank: int, high: Key, events: Events) -> Iterator[WaitingEvent]:
-    """Yield events with keys that never fall below `high`, nor below one before them."""
-    for at, order, path, chunk, ts, row in events:
-        key = (at, order, sort_key(path))
-        if key > high:
-            high = key
-        yield WaitingEvent(high, rank, path, chunk, (ts, row))
-
-
-def below(pending: deque[WaitingEvent], limit: Key) -> Iterator[WaitingEvent]:
-    """Take the events off the front of `pending` whose key is below `limit`, as they are asked for."""
-    while pending and pending[0].key < limit:
-        yield pending.popleft()
-
-
-def gathered(pending: Iterable[WaitingEvent]) -> Events | None:
-    """Return events that wait one by one, with the times of their keys; None for none, and where they are no run."""
-    waiting = EventList()
-    for (at, order, place), _, path, chunk, (ts, row) in pending:
-        if place != sort_key(path):
-            return None
-        waiting.add(at, order, path, chunk, ts, row)
-    return waiting.events() if len(waiting) else None
 
 
 def follow(path: Sequence[bytes], chunk: Any) -> Any:
@@ -101,54 +40,11 @@ def follow(path: Sequence[bytes], chunk: Any) -> Any:
     return siblings & (chunk[1:] == chunk[:-1] + 1)
 
 
-def follow_on(before: Events, events: Events) -> bool:
-    """Tell whether events may go on with the chunk that others end with."""
-    return bool(events.chunk[0] == before.chunk[-1] + 1) and next_sibling(before.path[-1]) == events.path[0]
-
-
 def _places_in_chunks(follows: Any) -> Any:
     """Return of each event its place in the chunk as which it is released, given which follow the one before them."""
     numbers = numpy.arange(len(follows) + 1)
     begins = numpy.append(True, ~follows)
     return numbers - numpy.maximum.accumulate(numpy.where(begins, numbers, 0))
-
-
-def chunks(due: Sequence[WaitingEvent], origins: Sequence[Origin]) -> Iterator[Released]:
-    """Put events together that were put out together and still follow one another.
-
-    Parameters
-    ----------
-    due : sequence of WaitingEvent
-        In order.
-    origins : sequence of Origin
-        Of the channels, by rank.
-    """
-    chunk: Released | None = None
-    last: WaitingEvent | None = None
-    for waiting in due:
-        if waiting.chunk and chunk is not None and last is not None and _continues(last, waiting, origins):
-            chunk.arrivals.append(waiting.arrival)
-        else:
-            if chunk is not None:
-                yield chunk
-            (at, order, _), stream = waiting.key, origins[waiting.rank][0]
-            chunk = Released(at, order, waiting.path, stream, [waiting.arrival])
-        last = waiting
-    if chunk is not None:
-        yield chunk
-
-
-def _continues(last: WaitingEvent, waiting: WaitingEvent, origins: Sequence[Origin]) -> bool:
-    """Tell whether an event comes from the producer of the one before it and stands behind it in its chunk."""
-    return (
-        waiting.chunk == last.chunk + 1
-        and origins[last.rank] == origins[waiting.rank]
-        and last.key[:2] == waiting.key[:2]
-        and next_sibling(last.path) == waiting.path
-    )
-
-
-# Runs.
 
 
 def raised(events: Events, follows: Any) -> list[bytes] | None:
@@ -176,46 +72,25 @@ def in_chunks(run: Events, follows: Any) -> Events:
     return run if numpy.array_equal(places, run.chunk) else replace(run, chunk=places, columns=None)
 
 
-class DueRun(NamedTuple):
-    """Events of a channel that are due.
-
-    Parameters
-    ----------
-    origin : (str, str)
-        Stream and producer of the channel.
-    chunk : numpy.ndarray
-        Their places in chunks, as they came.
-    run : Events
-        With the times and orders of their merge keys.
-    places : list of bytes, optional
-        The last parts of their keys, where these are not what their paths say.
-    """
-
-    origin: Origin
-    chunk: Any
-    run: Events
-    places: list[bytes] | None
-
-
 class Mixed:
     """Runs of several channels as one.
 
     Parameters
     ----------
-    runs : sequence of DueRun
-        What is due, by channel; at least one.
+    runs : sequence of (Origin, numpy.ndarray, Events, list of bytes or None)
+        What is due, by channel, at least one: from where, then as `spdist.engine.island.merge.WaitingRun` says.
     """
 
-    def __init__(self, runs: Sequence[DueRun]) -> None:
-        self._runs = runs
+    def __init__(self, runs: Sequence[tuple[Origin, Any, Events, list[bytes] | None]]) -> None:
+        self._runs = [(origin, run) for origin, _, run, _ in runs]
         at, order, self._ts = (
-            numpy.concatenate([getattr(one.run, name) for one in runs]) for name in ("at", "order", "ts")
+            numpy.concatenate([getattr(run, name) for _, run in self._runs]) for name in ("at", "order", "ts")
         )
-        chunk = numpy.concatenate([one.chunk for one in runs])
-        self._path = list(chain.from_iterable(one.run.path for one in runs))
+        chunk = numpy.concatenate([chunk for _, chunk, _, _ in runs])
+        self._path = list(chain.from_iterable(run.path for _, run in self._runs))
         keys = [order, at]
-        if self._path.count(self._path[0]) < len(self._path) or any(one.places for one in runs):
-            places = chain.from_iterable(one.places or map(sort_key, one.run.path) for one in runs)
+        if self._path.count(self._path[0]) < len(self._path) or any(places for *_, places in runs):
+            places = chain.from_iterable(own or map(sort_key, run.path) for _, _, run, own in runs)
             keys.insert(0, numpy.array(list(places)))  # none ends with a zero, which numpy fills up with
         #: In which order all events are due: of equal keys, those of the first channel come first.
         self._numbers = numpy.lexsort(keys)
@@ -226,8 +101,8 @@ class Mixed:
     def _chunk_begins(self) -> Any:
         """Return where chunks begin: what a producer has spread over partitions is one again where it follows."""
         numbers, known = self._numbers, dict[Origin, int]()
-        origins = [known.setdefault(one.origin, len(known)) for one in self._runs]
-        origin = numpy.repeat(origins, [len(one.run) for one in self._runs])
+        origins = [known.setdefault(origin, len(known)) for origin, _ in self._runs]
+        origin = numpy.repeat(origins, [len(run) for _, run in self._runs])
         follows = follow([self._path[number] for number in numbers.tolist()], self._chunk)
         for values in (origin, self._at, self._order):
             follows &= values[numbers[1:]] == values[numbers[:-1]]
@@ -246,7 +121,7 @@ class Mixed:
         places[self._numbers] = numpy.arange(len(places))
         own: dict[str, list[tuple[Events, Any]]] = {}
         start = 0
-        for (stream, _), _, run, _ in self._runs:
+        for (stream, _), run in self._runs:
             own.setdefault(stream, []).append((run, places[start : start + len(run)]))
             start += len(run)
         return {stream: self._part(runs) for stream, runs in own.items()}
@@ -272,3 +147,10 @@ def part_in_chunks(at: Any, order: Any, ts: Any, rows: Sequence[Any], ranks: Any
         return StreamPart(at, ranks, rows, None if at is ts or (at == ts).all() else ts, until=until)
     until = None if until is None else until[begins]
     return StreamPart(at[begins], ranks[begins], rows, ts, numpy.append(begins, len(at)), until)
+
+
+def chunk_now(arrivals: Sequence[Arrival], clock: int) -> StreamPart:
+    """Return one chunk, at least one event, that is delivered with the clock where it is, ms: no timer fires."""
+    bounds, stamps = numpy.array([0, len(arrivals)]), numpy.array([ts for ts, _ in arrivals], numpy.int64)
+    until = numpy.array([max(clock - 1, NO_CLOCK)])
+    return StreamPart(numpy.array([clock]), numpy.array([0]), [row for _, row in arrivals], stamps, bounds, until)

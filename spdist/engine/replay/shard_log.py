@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from spdist.engine.island.hosted import HostedApp
 from spdist.engine.island.intake import Intake
 from spdist.engine.island.island import ISLAND_FORMAT
 from spdist.engine.island.publish import Publisher
+from spdist.engine.island.waiting import chunk_now
 from spdist.engine.local.app import LocalApp
 from spdist.engine.local.state_transfer import read_state
 from spdist.engine.replay.evidence import EventPlace
@@ -133,7 +135,8 @@ class ShardLog(InputLog):
             with suppress(SpdistError):  # who asked was told, and nothing has changed
                 app.query(first.text)
         elif isinstance(app, HostedApp):
-            app.deliver(first.stream, [(one.timestamp, one.row) for one in chunk if isinstance(one, GivenEvent)])
+            arrivals = [(one.timestamp, one.row) for one in chunk if isinstance(one, GivenEvent)]
+            app.deliver({first.stream: chunk_now(arrivals, app.clock)})
 
     def place(self, one: GivenEvent) -> EventPlace | None:
         """Return where one of its events stands in a topic; None for what waited for its turn in the snapshot."""
@@ -222,12 +225,12 @@ class _SegmentReader:
             if self._start is None:
                 first = merge.first
                 self._start = frontier if self._live or first is None else min(first, frontier)
-            for at, order, _, stream, arrivals in merge.release():
+            for at, order, _, stream, arrivals in chain.from_iterable(due.chunks() for due in merge.due()):
                 for timestamp, row in arrivals:
                     self._add(stream, timestamp, row, at, order == TIMER and at > self._reached)
                 self._chunks += 1
             self._reached = self._end = max(self._end, frontier)
-        for _, row in self._intake.take_commands():
+        for row in self._intake.take_commands():
             self._write(row)
 
     def _add(self, stream: str, timestamp: int, row: Row, at: int, before_timers: bool) -> None:

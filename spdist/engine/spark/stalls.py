@@ -145,7 +145,7 @@ def _seen(batch: int, frame: FrameType | None) -> _ThreadPlace:
             if isinstance(known.get("ts"), int):
                 seen.at = known["ts"]
             seen.event = known.get("row", seen.event)
-        elif code.co_filename.endswith("island.py"):
+        elif code.co_filename.endswith(("island.py", "hosted.py")):
             if isinstance(known.get("stream"), str):
                 seen.stream = known["stream"]
             arrivals = known.get("arrivals")

@@ -9,8 +9,9 @@ Source: io.siddhi.core.stream.StreamJunction, described in our own words.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 from spdist.errors import ErrorKind, SpdistError
@@ -83,6 +84,21 @@ class StreamPart:
     def timestamps(self) -> Any:
         """The timestamps of the events, ms, int64."""
         return self.times if self.stamps is None else self.stamps
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the timestamp of an event lies ahead of when its chunk is due, so of the clock."""
+        if self.stamps is None:
+            return False
+        due = self.times if self.bounds is None else self.times.repeat(self.bounds[1:] - self.bounds[:-1])
+        return bool((self.stamps > due).any())
+
+    def chunks(self) -> Iterator[Sequence[Arrival]]:
+        """Yield the events of each chunk."""
+        events = zip(self.timestamps.tolist(), self.rows, strict=True)
+        if self.bounds is None:
+            return zip(events)
+        return ([*islice(events, size)] for size in (self.bounds[1:] - self.bounds[:-1]).tolist())
 
     def arrivals(self, place: int) -> list[Arrival]:
         """Return the events of the chunk at a place."""
