@@ -200,10 +200,16 @@ def _text(file: Path) -> Path:
 
 def _fingerprint(source: str) -> str:
     """Return the hash of all that machine code depends on; numba is not imported for it."""
+    return hashlib.sha256(_surroundings() + source.encode()).hexdigest()[:32]
+
+
+@lru_cache(1)
+def _surroundings() -> bytes:
+    """Return the hash of what all programs of this process depend on: the modules that they use, and the machine."""
     kernels = b"".join(Path(__file__).with_name(f"{name}.py").read_bytes() for name in _USED)
     versions = [metadata.version(name) for name in ("numba", "llvmlite", "numpy")]
     machine = repr((platform.machine(), _processor(), sys.version, versions))
-    return hashlib.sha256(b"\0".join((source.encode(), kernels, machine.encode()))).hexdigest()[:32]
+    return hashlib.sha256(b"\0".join((kernels, machine.encode()))).digest()
 
 
 def _processor() -> str:
