@@ -236,10 +236,10 @@ class HostedApp(LocalApp):
     def deliver_one_by_one(self, parts: Mapping[str, StreamPart], around: Around = _unwatched) -> None:
         """Deliver chunks one after the other; see `deliver`."""
         self._saw(parts)
-        (stream, part), *others = parts.items()
+        (first, part), *others = parts.items()
         try:
             if not (others or part.bounds is not None or part.until is not None or part.is_ahead):
-                self._in_a_loop(stream, part, around)
+                self._in_a_loop(first, part, around)
             else:
                 self._in_turn(parts, around)
         except ObserverFailed as failed:
