@@ -1,7 +1,7 @@
 """``make bench-engine``: the engine on the workloads beside it, and Siddhi's own engine in the same run.
 
-Operators take rows; an app that can be a compiled program (`spdist.program`) also takes columns of Arrow, as it does
-between topics, and puts out columns.
+Operators take rows; an app that can be a compiled program (`spdist.program`) takes columns of Arrow, as it does
+between topics, and puts out columns. Given rows, which are Python's tuples, it has columns made of them.
 
 Each figure is the best of some rounds, in time of the thread that sends and does the work, and the rounds of both
 engines alternate, so that a busy machine does not hit one side only; ratios say more than figures. A round has as many
@@ -20,7 +20,7 @@ import argparse
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy
@@ -32,6 +32,7 @@ from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.mapping.columns import ColumnarRows
+from spdist.operators.base import Row
 from spdist.operators.core.junction import StreamPart
 from spdist.program.expressions import NotTyped
 from tests.bench.peer import Peer, PeerMissing
@@ -101,6 +102,9 @@ class Compiled(Running):
         See `Running`.
     """
 
+    #: Whether events are rows, not columns, when the clock starts.
+    of_rows = False
+
     def __init__(self, workload: Workload, count: int, warm_up: int) -> None:
         checked = check(parse(workload.text), catalog(), workload.text)
         self.hosted = HostedApp(checked, delivers=False)
@@ -133,13 +137,21 @@ class Compiled(Running):
         return time.thread_time() - began
 
     def _part(self, stream: str, drawn: list[Event]) -> StreamPart:
-        """Return the events of a stream as columns."""
+        """Return the events of a stream."""
         types = self._types[stream]
         ranks = [number for number, (own, _, _) in enumerate(drawn) if own == stream]
-        rows = ColumnarRows.of([drawn[rank][2] for rank in ranks], types, range(len(types)))
+        rows: Sequence[Row] | None = [drawn[rank][2] for rank in ranks]
+        if not self.of_rows:
+            rows = ColumnarRows.of(rows, types, range(len(types)))
         assert rows is not None
         times = numpy.array([drawn[rank][1] for rank in ranks], numpy.int64)
         return StreamPart(times, numpy.array(ranks), rows)
+
+
+class CompiledOfRows(Compiled):
+    """The same, where events are rows: the program has columns made of those attributes that it reads."""
+
+    of_rows = True
 
 
 def _lasting(count: int, rate: float) -> int:
@@ -155,7 +167,8 @@ def _cut(events: list[Event]) -> Iterator[tuple[list[int], list[tuple[object, ..
 
 def workloads(names: list[str], count: int, rounds: int, peer: Peer | None) -> None:
     """Print a table of the rates, and of the peer's where there is one."""
-    print(f"\n{'events/s':<26}{'rows':>12}{'compiled':>14}" + (f"{'Siddhi':>14}{'ratio':>9}" if peer else ""))
+    ratios = f"{'Siddhi':>14}{'ratios':>18}" if peer else ""
+    print(f"\n{'events/s':<26}{'operators':>12}{'of rows':>14}{'of columns':>14}{ratios}")
     for name in names:
         workload = Workload.load(name)
         share = count // HEAVY.get(name, 1)
@@ -165,15 +178,14 @@ def workloads(names: list[str], count: int, rounds: int, peer: Peer | None) -> N
             print(f"{name:<26}{'—':>12}  {str(error).splitlines()[0]}")
             continue
         try:
-            compiled = Compiled(workload, share, share // 2)
+            compiled: list[Running] = [kind(workload, share, share // 2) for kind in (CompiledOfRows, Compiled)]
         except NotTyped:
-            compiled = None
-        ours = [running] if compiled is None else [running, compiled]
-        theirs = _alternate(ours, rounds, peer, workload)
-        best = max(one.best for one in ours)
-        beside = f"{theirs:>14,.0f}{best / theirs:>8.2f}×" if theirs else ""
-        told = f"{'—':>14}" if compiled is None else f"{compiled.best:>14,.0f}"
-        print(f"{name:<26}{running.best:>12,.0f}{told}{beside}", flush=True)
+            compiled = []
+        theirs = _alternate([running, *compiled], rounds, peer, workload)
+        told = "".join(f"{one.best:>14,.0f}" for one in compiled) or f"{'—':>14}" * 2
+        beside = "".join(f"{one.best / theirs:>8.2f}×" for one in compiled or [running]) if theirs else ""
+        shown = f"{theirs:>14,.0f}{beside}" if theirs else ""
+        print(f"{name:<26}{running.best:>12,.0f}{told}{shown}", flush=True)
 
 
 def _alternate(ours: list[Running], rounds: int, peer: Peer | None, workload: Workload) -> float:
