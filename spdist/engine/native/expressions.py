@@ -162,6 +162,7 @@ class NativeWriter:
             return compute
 
         value, own = form(kind, self._place.timestamp, arguments)
+        # A Column is an expression: what names an argument twice has Spark compute it twice, unless it is shared.
         if node.id not in ONCE:
             value = _sharing(arguments, part(0))
         if own is not None:
@@ -170,6 +171,7 @@ class NativeWriter:
             inherited = _of_the_chosen(arguments)
         else:
             inherited = any_fails(*(argument.fails for argument in arguments))
+        # As in the local engine a call that gives a bool gives false for null.
         return Native(is_true(value) if kind is Type.BOOL else value, kind, any_fails(inherited, own))
 
 

@@ -79,6 +79,7 @@ def _needs_all(compute: Callable[..., Column], unless: Callable[..., Column] | N
 
     def form(_type: Type, _timestamp: Column, arguments: tuple[Native, ...]) -> tuple[Column, Column | None]:
         values = [a.value for a in arguments]
+        # A constant is never null, so it adds nothing to the condition.
         fails = any_fails(*(a.value.isNull() for a in arguments if a.literal is None))
         if unless is not None:
             fails = any_fails(fails, is_false(unless(*values)))
@@ -143,6 +144,7 @@ def _rounded_away(whole: Callable[[Column], Column]) -> Callable[[Column], Colum
     """Return ``ceil`` or ``floor`` as doubles, with the sign of zero."""
 
     def compute(value: Column) -> Column:
+        # From 2**52 on each double is whole; it may leave the range of the long that `ceil` gives, so 1 stands in.
         large = F.isnan(value) | (F.abs(value) >= real(2.0**52))
         result = whole(F.when(large, real(1.0)).otherwise(value)).cast("double")
         # Zero times the value is zero with the value's sign.
@@ -152,6 +154,7 @@ def _rounded_away(whole: Callable[[Column], Column]) -> Callable[[Column], Colum
 
 
 def _greater(left: Column, right: Column) -> Column:
+    # Java's `Math.max` gives NaN where one is NaN, as the sum does; to Spark NaN is above all numbers.
     return F.when(F.isnan(left) | F.isnan(right), left + right).when(right > left, right).otherwise(left)
 
 
@@ -178,6 +181,7 @@ def _round(type: Type, _timestamp: Column, arguments: tuple[Native, ...]) -> tup
     low, high = (INT_MIN, INT_MAX) if type is Type.INT else (LONG_MIN, LONG_MAX)
     inside = ~F.isnan(value) & (value > real(float(low))) & (value < real(float(high)))
     whole = F.floor(F.when(inside, value).otherwise(real(0.0)))
+    # Not the floor of value + 0.5: that sum is rounded itself, so 0.49999999999999994 would become 1.
     up = F.when(value - whole.cast("double") >= real(0.5), long(1)).otherwise(long(0))
     return (
         F.when(inside, F.try_add(whole, up).try_cast(name))
@@ -191,6 +195,7 @@ def _based(write: Callable[[Column], Column]) -> Form:
     def form(_type: Type, _timestamp: Column, arguments: tuple[Native, ...]) -> tuple[Column, None]:
         (value,) = arguments
         bits = value.value.cast("bigint")
+        # Java writes an int with 32 bits; as a long a negative one would have 64.
         return write(bits.bitwiseAND(long(0xFFFF_FFFF)) if value.type is Type.INT else bits), None
 
     return form
@@ -210,6 +215,7 @@ def _constant(value: float) -> Form:
 
 
 def _concat(_type: Type, _timestamp: Column, arguments: tuple[Native, ...]) -> tuple[Column, None]:
+    # Unlike `concat`, this leaves nulls out.
     return F.concat_ws("", *(converted(a.value, a.type, Type.STRING) for a in arguments)), None
 
 
@@ -238,12 +244,14 @@ def _cut(compute: Callable[..., Column]) -> Form:
 
 
 def _locate(part: Column, text: Column) -> Column:
+    # Spark counts characters, from 1; Java UTF-16 units, from 0.
     place = F.position(part, text)
     return F.when(place <= F.lit(0), F.lit(-1)).otherwise(units_of(F.substring(text, F.lit(1), place - F.lit(1))))
 
 
 def _regexp(_type: Type, _timestamp: Column, arguments: tuple[Native, ...]) -> tuple[Column, Column]:
     text, regex = arguments
+    # `rlike` looks for a part of the text, and `$` would also fit in front of a line break at the end.
     return text.value.rlike(rf"\A(?:{regex.literal})\z"), text.value.isNull()
 
 
@@ -252,6 +260,7 @@ def _repeat(text: Column, times: Column) -> Column:
 
 
 def _may_be_repeated(text: Column, times: Column) -> Column:
+    # The product of two ints may leave their range.
     return F.char_length(text).cast("bigint") * times.cast("bigint") <= long(MOST_CHARACTERS)
 
 
@@ -268,6 +277,7 @@ FORMS: dict[str, Form] = {
     "instanceOfInteger": _instance_of(Type.INT),
     "instanceOfLong": _instance_of(Type.LONG),
     "instanceOfString": _instance_of(Type.STRING),
+    # Java's Double.MIN_VALUE is the least positive double, not the least one.
     "maximum": _extreme(5e-324, lambda value, best: value > best),
     "minimum": _extreme(1.7976931348623157e308, lambda value, best: value < best),
     "math:abs": _of_doubles(F.abs),

@@ -71,6 +71,7 @@ def read_json(frame: DataFrame, payload: Column, form: JsonForm, prefix: str) ->
 
     fits = F.is_valid_utf8(payload.cast("string")) & (F.octet_length(payload) <= F.lit(MAX_BYTES))
     raw = F.when(fits, payload.cast("string"))
+    # Each step is a column by itself, so that it is computed once however often later ones name it.
     frame = frame.withColumn(name("raw"), raw).withColumn(name("whole"), _whole(F.col(name("raw"))))
     whole = F.col(name("whole"))
     shape = F.substring(F.ltrim(F.col(name("raw")), F.lit(" \t\n\r")), 1, 1)
@@ -80,6 +81,7 @@ def read_json(frame: DataFrame, payload: Column, form: JsonForm, prefix: str) ->
     inner = _parsed(whole, "struct<event:string>")[_EVENT]
     elements = (
         F.when(F.col(name("many")), whole)
+        # Written anew by Spark `whole` has no blanks, so its first characters tell what the value is.
         .when(F.col(name("wrapped")) & F.startswith(whole, F.lit('{"event":[')), inner)
         .when(F.col(name("wrapped")) & F.startswith(whole, F.lit('{"event":{')), _array_of(inner))
         .when(shape == F.lit("{"), _array_of(whole))
@@ -158,6 +160,7 @@ def _of_kind(text: Column, kind: Column, type: Type) -> Column:
         return F.when(kind == F.lit("BIGINT"), text.try_cast(SPARK_TYPES[type]))
     number = (kind == F.lit("BIGINT")) | F.startswith(kind, F.lit("D"))  # DECIMAL(…) or DOUBLE
     if type is Type.DOUBLE:
+        # A whole number is not of the very type of a double.
         number = number & text.rlike("[.eE]")
     return F.when(number, text.try_cast("double")).cast(SPARK_TYPES[type])
 
@@ -240,6 +243,7 @@ _ODD = r"[\x0b\x0e\x0f\x1a-\x1f]"
 def _quoted(value: Column) -> Column:
     def plain(text: Column) -> Column:
         written = F.to_json(F.struct(text.alias("a")))
+        # Of {"a":"…"} the five characters in front of the text in quotes go, and the brace behind it.
         return F.substring(written, F.lit(6), F.char_length(written) - F.lit(6))
 
     def one(character: Column) -> Column:

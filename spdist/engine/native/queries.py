@@ -55,6 +55,7 @@ class ChunkDelivery:
             failed = results.isNull()
             self.deliver(query.target, self._keep(F.coalesce(results, self._none(query))))
             self.lost.append(F.when(failed, F.size(chunk)).otherwise(F.lit(0)))
+            # An empty slice has the type of the chunk, which a literal array would not.
             chunk = self._keep(F.when(failed, F.slice(chunk, 1, 0)).otherwise(chunk))
         for output in self.plan.outputs:
             if output.stream == stream:
@@ -93,6 +94,7 @@ class ChunkDelivery:
         for handler in source.before:
             assert isinstance(handler, ast.Filter)  # others are not native
             condition = writer.condition(handler.condition)
+            # A condition is only asked where those in front of it hold.
             fails = fails | (F.lit(False) if condition.fails is None else passes & condition.fails)
             passes = passes & condition.value
         if not select.items:

@@ -129,11 +129,13 @@ class RealtimeQuery:
 
     def progress(self) -> QueryProgress | None:
         """Return how it is doing, None before it reads; raises what the query failed on."""
+        # In this order: a query that fails in between is told by its error, and not as one that has ended.
         active, error = self.query.isActive, self.query.exception()
         if error is not None or not active:
             raise error or EngineError("the query ended without being asked to")
         with self._lock:
             for one in self.query.recentProgress:
+                # Spark reports its latest batches at each call, those that were counted before too.
                 if one["batchId"] > self._counted:
                     self._count(one)
         status: Any = self.query.status
@@ -211,9 +213,11 @@ def start_realtime(host: SparkHost, plan: RealtimePlan, settings: RealtimeSettin
     writer = writer.option("checkpointLocation", settings.checkpoint)
     if settings.mode == "real-time":
         trigger: Any = {"realTime": f"{settings.batch_ms} milliseconds"}  # the stubs do not know it yet
+        # Real time has no other mode of output.
         writer = writer.trigger(**trigger).outputMode("update")
     elif settings.mode == "available-now":
         writer = writer.trigger(availableNow=True)
+    # Another start may have changed settings of the session for itself, which this query would take over.
     with host.lock:
         return RealtimeQuery(writer.start(), settings.mode == "real-time")
 
@@ -229,6 +233,7 @@ def _connection(options: Mapping[str, str], what: str, allowed: Allowed) -> dict
 
 
 def _subscription(plan: RealtimePlan) -> tuple[str, str]:
+    # Spark reads whole topics or named partitions, not both in one source.
     if all(one.partitions is None for one in plan.inputs):
         return "subscribe", ",".join(dict.fromkeys(topic for one in plan.inputs for topic in one.topics))
     assigned: dict[str, list[int]] = {}
@@ -267,6 +272,7 @@ def transformed(plan: RealtimePlan, records: DataFrame) -> DataFrame:
     counts = (F.lit(1), _total(unreadable), _total(left), _total(delivery.lost))
     frame = delivery.frame.withColumn("results", F.concat(*delivery.payloads))
     sums = [F.sum(value).alias(name) for name, value in zip(OBSERVED_COLUMNS, counts, strict=False)]
+    # Counted in front of `posexplode`, which drops the records without results.
     observed = frame.observe(_OBSERVED, *sums, F.sum(F.size("results")).alias(OBSERVED_COLUMNS[-1]))
     one = observed.select("topic", "partition", "offset", F.posexplode("results").alias("number", "result"))
     id = F.concat_ws("/", "topic", *(F.col(name).cast("string") for name in ("partition", "offset", "number")))

@@ -72,6 +72,7 @@ def let(values: Sequence[Column], body: Callable[..., Column]) -> Column:
     def named(known: Column) -> Column:
         return let(rest, lambda *more: body(known, *more))
 
+    # The variable of a lambda is computed once: Columns have no other kind of name for a value.
     return F.get(F.transform(F.array(first), named), F.lit(0))
 
 
@@ -85,11 +86,13 @@ def wrapped(op: str, left: Column, right: Column, type: Type) -> Column:
     if type is Type.INT:
         # Two ints fit into a long, whatever is done with them.
         return narrowed(_TRIED[op](left.cast("bigint"), right.cast("bigint")))
+    # Null beyond the range: only then decimals compute it; nulls of operands stay nulls there.
     quick = _TRIED[op](left, right)
     return F.coalesce(quick, _wrapped_slowly(op, left, right))
 
 
 def _wrapped_slowly(op: str, left: Column, right: Column) -> Column:
+    # 19 digits hold each long; a product is at most 2**126, which the 38 digits of Spark's decimals hold.
     one, other = left.cast("decimal(19,0)"), right.cast("decimal(19,0)")
     exact = {"+": one + other, "-": one - other, "*": one * other}[op]
     turn = F.lit(str(2**64)).cast("decimal(20,0)")
@@ -98,6 +101,7 @@ def _wrapped_slowly(op: str, left: Column, right: Column) -> Column:
     def turned(rest: Column) -> Column:
         return F.when(rest > high, rest - turn).when(rest < low, rest + turn).otherwise(rest).try_cast("bigint")
 
+    # The remainder has the sign of `exact` and is less than a turn, so one turn more or less brings it into the range.
     return let([exact % turn], turned)
 
 
@@ -116,6 +120,7 @@ def divided(left: Column, right: Column, type: Type) -> Column:
     quotient = (
         F.when(other == long(0), F.lit(None).cast("bigint"))
         .when(other == long(-1), wrapped("-", long(0), one, Type.LONG))
+        # Spark may compute a branch that it does not take: the divisor is never one that throws.
         .otherwise(F.call_function("div", one, F.when(other.isin(0, -1), long(1)).otherwise(other)))
     )
     return narrowed(quotient) if type is Type.INT else quotient
@@ -168,6 +173,7 @@ def held(value: Column, target: Type) -> Column:
     name = SPARK_TYPES[target]
     return (
         F.when(F.isnan(value), F.lit(0).cast(name))
+        # As a double the greatest long is 2**63: whatever is below fits.
         .when(value >= real(float(high)), F.lit(high).cast(name))
         .when(value <= real(float(low)), F.lit(low).cast(name))
         .otherwise(value.try_cast(name))
@@ -182,6 +188,7 @@ def _digits() -> tuple[str, str]:
 
 
 def _whole(type: Type, text: Column) -> Column:
+    # Only texts with other characters pay for `translate`; Spark's cast alone would take blanks and fractions.
     plain = F.when(text.rlike(r"\A[\x00-\x7f]*\z"), text).otherwise(F.translate(text, *_digits()))
     return F.when(plain.rlike(r"\A[+-]?[0-9]+\z"), plain.try_cast(SPARK_TYPES[type]))
 
@@ -230,6 +237,7 @@ def part_of(text: Column, begin: Column, end: Column) -> Column:
 
     inside = (begin >= long(0)) & (begin <= end) & (end <= count)
     filled = begin < end
+    # Half a character has no UTF-8: a unit whose first byte is D8 to DB begins one, DC to DF ends one.
     headless = is_true(filled & first_byte(begin).between("DC", "DF"))
     first = F.when(headless, begin + long(1)).otherwise(begin)
     tailless = is_true((first < end) & first_byte(end - long(1)).between("D8", "DB"))

@@ -71,6 +71,7 @@ class CalledOperators:
         if due is None:
             return None
         query, operator, _ = timers.heap[0][1]
+        # Timers of named windows have no query but their own place: as elements they stand in front of all queries.
         return due, rank(query if query >= 0 else operator - 1 - WINDOWS)
 
     def begin_step(self) -> None:

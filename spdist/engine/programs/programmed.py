@@ -153,7 +153,7 @@ class Programmed:
         load_state(running, self._shape, self._elements)
         if isinstance(running, MixedRunning):
             lend_buckets(running, self._shape, self._elements)
-        self._running = running
+        self._running = running  # Until here a failure leaves the state with the operators, which go on
         self.drop()
         self._divert()
 
@@ -172,7 +172,7 @@ class Programmed:
     def process_columns(self, parts: Mapping[str, StreamPart]) -> bool:
         """Process events as columns; see `spdist.engine.island.hosted.HostedApp.deliver_columns`."""
         assert self._running is not None
-        self.timer.cancel()
+        self.timer.cancel()  # The loop fires what is due: called operators' timers must not have this one in front
         out = self._running.process_columns(parts, self._context.clock.now)
         if out is None:
             self.retire(self._running.refused)
@@ -207,7 +207,7 @@ class Programmed:
         chunks = running.advance(to_ms, clock.now)
         forget_unused(running)
         self._set_timer()
-        after = clock.now
+        after = clock.now  # Called operators may have moved the clock past the times of these chunks
         for time, target, chunk in chunks:
             clock.now = time
             _hand_over(self._behind[target], chunk)
@@ -263,7 +263,7 @@ class Programmed:
                 self._undo.append(self._context.junction(stream).divert(0, own, self._receiver(stream)))
         for stream in self._behind if shape.is_mixed else ():
             junction = self._context.junction(stream)
-            begin = 1 if stream in typed else self._elements.reading(stream)
+            begin = 1 if stream in typed else self._elements.reading(stream)  # One receives for all that read it
             end = begin + len(self._behind[stream])
             self._undo.append(junction.divert(begin, end, _receiver_of(stream, self._put_out)))
 
@@ -299,7 +299,7 @@ class Programmed:
             return_buckets(self._shape, self._elements)
         self._running = None
         self._set_timer()
-        for undo in reversed(self._undo):
+        for undo in reversed(self._undo):  # Each brings back the receivers as they were before it
             undo()
         self._undo.clear()
 
@@ -425,6 +425,7 @@ def lose(context: AppContext, elements: AppElements, shape: Shape, number: int, 
     read = next(query for query in shape.queries if query.number == number)
     (stream,) = read.streams
     try:
+        # Such a query only filters and projects: it fails before it puts out any of the chunk, and keeps nothing.
         elements.query(read.checked.name).receivers[stream][1](arrivals)
     except Exception as error:
         context.junction(stream).failed(arrivals, error)

@@ -40,6 +40,7 @@ def load_state(running: Running, shape: Shape, elements: AppElements) -> None:
         if isinstance(element, Keyed):
             load_partition(running, element, elements.partition(element.number).snapshot())
         elif isinstance(element, LoopWindow):
+            # A named window's snapshot is its window alone: what else a query's state has is as new.
             totals, _, *rest = fresh_query(element)
             state = elements.window(element.stream).snapshot()
             load_query(running, queries[element.number], [(0, [totals, state, *rest])])
@@ -57,6 +58,7 @@ def lend_buckets(running: MixedRunning, shape: Shape, elements: AppElements) -> 
         made = LoopBuckets(running, element.adds, elements.aggregation(element.adds.checked.id))
         made.load()
         running.added[element] = made
+    # Not before all are loaded: where one fails, the operators go on adding by themselves.
     for made in running.added.values():
         made.aggregation.adder = made
 
@@ -73,6 +75,7 @@ def return_buckets(shape: Shape, elements: AppElements) -> None:
 
 def drop_state(running: Running, shape: Shape, elements: AppElements, timers: Timers) -> None:
     """Take the state off the operators: the program has it, and its timers."""
+    # Timers of cron rank behind those of all queries, under another number.
     timers.cancel_of({number for query in shape.queries for number in (query.number, CRON_RANK + query.number)})
     _drop_lent(running, elements)
     for element in shape.typed:
@@ -152,6 +155,7 @@ def lent_stores(running: Running, elements: AppElements, retire: Callable[[str],
     finally:
         for query, window in _windows(running, elements):
             if window.window.looked and f"{query.name}_looked" in running.arrays:
+                # Whoever asks looks into a batch, which says what is shown of it when it leaves.
                 running.arrays[f"{query.name}_looked"][0] = window.window.looked
         if retire is not None:
             _reload_tables(running, elements, retire)
@@ -167,6 +171,7 @@ def _reload_tables(running: Running, elements: AppElements, retire: Callable[[st
             load_table(running, table, own.snapshot())
     except (ValueError, OverflowError, TypeError):  # a long in an int column
         changed = [(own, own.snapshot()) for _, own in tables]
+        # This has the operators take the program's rows, those before the question: they get the changed ones back.
         retire("a table has a value that is not of its type")
         for own, rows in changed:
             own.restore(rows)

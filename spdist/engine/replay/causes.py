@@ -160,6 +160,7 @@ class _CauseSearch:
             left -= self.aim.fits(timestamp, row)
 
         app.subscribe(self.aim.event.stream, note)
+        # What on-demand queries changed is always there: only events are left out.
         steps: list[Step] = [*trial, *self.writes]
         if self.writes:
             steps.sort(key=lambda step: step.chunk)
@@ -169,12 +170,15 @@ class _CauseSearch:
     # --- the search
     def narrow(self) -> None:
         """Leave out what can be left out in large parts."""
+        # Time alone may do it, or the state in which the log began.
         if self.suffices([]):
             return
         self._try([one for one in self.suspects if one.stream in self.upstream])
         self._shorten()
+        # By `type`, as a bool is an int of Python, which would be found as 0 or 1.
         for value in sorted({v for v in self.aim.event.row if type(v) in (str, int)}, key=lambda v: type(v) is int):
             having = {one.stream for one in self.suspects if value in one.row}
+            # A stream without the value anywhere says nothing about which of its events matter: it stays whole.
             self._try([one for one in self.suspects if value in one.row or one.stream not in having])
 
     def _try(self, trial: Sequence[GivenEvent]) -> None:
@@ -188,6 +192,7 @@ class _CauseSearch:
         while high < len(known) and not self.suffices(known[-high:]):
             low, high = high, high * _GROWTH
         high = min(high, len(known))
+        # Near enough: the rest is dropped anyhow.
         while high - low > max(4, high // 8):
             middle = (low + high) // 2
             if self.suffices(known[-middle:]):
@@ -205,6 +210,8 @@ class _CauseSearch:
                     place += size
             size //= 2
         place = 0
+        # Whenever one is left out the round begins anew: what the others were needed for may be different now, and so
+        # is what comes without them.
         while len(self.instead) < len(self.suspects):
             place %= len(self.suspects)
             trial = self.suspects[:place] + self.suspects[place + 1 :]

@@ -113,6 +113,7 @@ class MessageLog:
             numbers[own] += len(chunk)
             for output in self.plan.outputs:
                 if output.stream == own:
+                    # Counted as its id is: a payload for each chunk or each event, of each sink in order.
                     payloads = [placed] if output.form.groups else [[one] for one in placed]
                     if results <= id.number < results + len(payloads):
                         found[own] = payloads[id.number - results]

@@ -110,6 +110,7 @@ class InputLog:
             for stream, arrivals in events.items()
             for position, (timestamp, row) in enumerate(arrivals)
         ]
+        # By time alone: sorting is stable, and rows need not be comparable.
         found.sort(key=lambda event: event[0])
         start = clock = found[0][0] if found else until or 0
         steps: list[Step] = []
@@ -158,6 +159,7 @@ class InputLog:
         """
         self.begin(app)
         for chunk in chunks(steps):
+            # Timers that are due before the chunk may put out what is looked for.
             if not done():
                 self.reach(app, chunk[0])
             if done():
@@ -266,6 +268,7 @@ class InputRecorder:
         if isinstance(which, Sequence):
             chosen = [number for number in made if same_values(tuple(which), came[number][0][1])][-1:]
         else:
+            # -1 + 1 is 0, which would end the slice at the beginning.
             chosen = made[which : which + 1 or None]
         if not chosen:
             what = f"row {tuple(which)!r}" if isinstance(which, Sequence) else f"event {which}"

@@ -166,6 +166,7 @@ class _MessageSearch:
             source, first, count = _numbered(one)
             if one.kind == KEPT_ERRORS or self.id.source not in _written(source):
                 continue
+            # An id of type spark: the payload's number, shifted left, and the event's place in it in the lowest bits.
             bits = EVENT_BITS if one.kind == _SPARK else 0
             place = (self.id.number >> bits) - first
             if one.stream != self.stream:

@@ -205,6 +205,7 @@ class _SegmentReader:
             raise StateError("these bytes are no snapshot of a group that this version can read")
         self._intake.restore(state)
         self._numbers = state["publisher"]
+        # Before its first time an island has no app that has begun, and none in its snapshot.
         if state["started"]:
             self._base = state["app"]
             self._start = self._end = self._reached = read_state(state["app"])["clock"]
@@ -225,6 +226,8 @@ class _SegmentReader:
             if self._start is None:
                 first = merge.first
                 self._start = frontier if self._live or first is None else min(first, frontier)
+            # What timers of another group put out comes before timers due then, unless time has passed up to there
+            # with the batches before: then they have fired.
             for at, order, _, stream, arrivals in chain.from_iterable(due.chunks() for due in merge.due()):
                 for timestamp, row in arrivals:
                     self._add(stream, timestamp, row, at, order == TIMER and at > self._reached)

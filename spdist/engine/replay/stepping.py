@@ -115,6 +115,7 @@ class Stepper(Shown):
         self._came: list[Came] = []
         self._sent: set[tuple[str, int]] = set()
         self._app = self._watched()
+        # Watched already: what comes out at the start, as of a trigger, belongs to step 0.
         log.begin(self._app)
         self._portion = 0
         #: For each step that was ever made the time of what was due, None where a portion was sent. What does nothing
@@ -137,6 +138,7 @@ class Stepper(Shown):
 
     def _observer(self, stream: str) -> Callable[[int, Row], None]:
         def note(timestamp: int, row: Row) -> None:
+            # By identity: what is sent is handed on as the same object, and a query may put out an equal row.
             if (stream, id(row)) not in self._sent:
                 self._came.append(Came(stream, timestamp, row))
 
@@ -173,6 +175,7 @@ class Stepper(Shown):
         left = self._portion < len(self._portions)
         until = self._portions[self._portion][0].clock if left else self.log.end
         due = self._app.inside.context.timers.next_busy(until)
+        # A wake-up may have been asked for too late: it is due behind the clock, which never goes back.
         return None if due is None else max(due, self.clock)
 
     # --- going
@@ -283,7 +286,7 @@ class Stepper(Shown):
         self._kept.append(_KeptStep(self.moment, self._portion, self.given, self._app.snapshot()))
         if len(self._kept) > _MOST_KEPT:
             self._every *= 2
-            self._kept = self._kept[::2]
+            self._kept = self._kept[::2]  # The start has place 0, so it stays
 
     def _go_back(self, kept: list[_KeptStep]) -> None:
         """Go on from the last of some snapshots, or from the start."""
@@ -293,6 +296,7 @@ class Stepper(Shown):
         self._app.jumps.began = True
         self.moment, self._portion, self.given = chosen.moment, chosen.portion, chosen.given
         before = [moment for moment in self.recent if moment.number < self.number]
+        # Earlier steps are known only where no step is missing between them and this one.
         known = before if before and before[-1].number == self.number - 1 else []
         self.recent = deque([*known, self.moment], _RECENT)
 

@@ -71,6 +71,7 @@ def find_aim(
 
     def is_out() -> bool:
         if isinstance(which, Sequence):
+            # Only to stop early: where several came together, the first one that fits is looked for behind the replay.
             return any(same_values(which, row) for _, row in came[-1:])
         return len(came) > which >= 0
 

@@ -198,6 +198,7 @@ class _Trace:
             stream,
             number,
             expected=event,
+            # They name attributes of the stream that was asked for; another one has others.
             attributes=self.attributes if first else None,
             budget=self.budget,
             progress=lambda text: self.progress(f"{producer}: {text}"),
@@ -217,6 +218,7 @@ class _Trace:
         It is the last of so many equal events.
         """
         key = repr(_event_key(given, cause.place))
+        # An event may be a cause of several, and groups may feed each other in a circle: each is explained once.
         if key in self.seen:
             return
         self.seen.add(key)
@@ -266,6 +268,7 @@ class _Trace:
         log, event = self._whole_log(checked, made.clock), made.event
         names = checked.streams[event.stream].names
         compared = [n for n, name in enumerate(names) if self.attributes is None or name in self.attributes]
+        # The whole app begins empty here: what needed the state of a group does not come out of it again.
         came = [] if any(one.needed for one in made.states) else log.events(event.stream)
         number = next((n for n, one in enumerate(came) if _is_same(event, one, compared)), None)
         if number is None:

@@ -67,6 +67,7 @@ class PairGroups(BatchGroups):
             "while gone >= 0:",
             *indent(self.anew("gone")),
             f"    {self._known}[gone] = 0",
+            # Its last pair may have left before, so that it waits already.
             f"    if {waits}[gone] == 0:",
             f"        {waits}[gone] = 1",
             f"        {late}[late] = gone",

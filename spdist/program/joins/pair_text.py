@@ -62,6 +62,7 @@ class PairWriter(ResultWriter):
         join, found = self._read, self._attribute_of(place)
         assert isinstance(join, Joined)
         looking = [side for side in join.sides if side.triggers and side.stream == self._block.stream]
+        # Of a stream with itself an event may be on either side, so its attributes have no one place.
         if found is None or len(looking) != 1:
             return None
         (side,) = looking

@@ -252,10 +252,12 @@ def _side(
     outer = {"left outer": (True, False), "right outer": (False, True), "full outer": (True, True)}
     one_way = given.left.unidirectional or given.right.unidirectional
     other = (given.right, given.left)[position]
+    # Where one side is 'unidirectional' only its events look for partners.
     looked_into = other.unidirectional or not one_way
     window = window_of(side.input, source.schema, Scope((source,))) if named is None else None
     held = window if named is None else named.window
     looks = Search()
+    # The list of a key lets its first event go: that is right where the oldest of all leaves first.
     if looked_into and is_queue(held):
         looks = search_of(given.on, checked.scope, position)
     elif looked_into:

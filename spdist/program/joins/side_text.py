@@ -190,6 +190,7 @@ class SideRows:
             f"{name}_last[{number}] = d",
             f"{name}_size[{number}] += 1",
         ]
+        # An equality with null holds for nobody: such an event is in no list of a key.
         null = either(*(value.null for value in values))
         if null:
             enters = [f"{number} = -1", f"if not ({null}):", *indent(enters)]
@@ -215,6 +216,7 @@ class SideRows:
             f"    {name}_first[{number}] = {name}_link[d]",
             f"    {name}_size[{number}] -= 1",
             f"    if {name}_size[{number}] == 0:",
+            # Keys come and go with their events, so the table has no more than the window holds.
             f"        release({table}, {number}, {self._width})",
         ]
 

@@ -90,6 +90,7 @@ class JoinWriter(QueryWriter):
         results.number = number = self.whole.name()
         passes: list[str] = []
         for side in sides:
+            # A loop of one turn, so that `continue` in conditions ends the pass of one side only.
             passes += [f"{number} += 1", "for _ in range(1):"]
             once = partial(add, self._filtered(side))
             released = side.releases
@@ -107,6 +108,7 @@ class JoinWriter(QueryWriter):
                 count_keys(whole, side, most)
                 for room in (f"dues {side.name}", "timers") if side.read.timed else ():
                     whole.count(room, most + most + wakes_again(side))
+        # How many pairs there are has no bound in the events, so room is counted by what is asked for.
         for room in ("nodes", "groups", "pairs"):  # candidates, groups and values of the totals
             whole.count(f"{room} {name}", most if self._join.finds_one else Most({asked(name): 1}))
 
@@ -280,12 +282,14 @@ class JoinWriter(QueryWriter):
         if rows is not None:
             event, search = made(lambda place: rows.value(place, row)), other.search
             given = self._writer(event.read, timestamp)
+            # Computed once, in front of the loop over partners.
             keys = [given.kept(given.write(value)) for value in search.values]
             body = [*([f"{found} = True"] if side.outer else []), *results.of_pair(event, leaves)]
             test = partial(tested, search.rest, partial(self._writer, event.read, timestamp))
             pairs = [*given.lines, *rows.found(keys, row, results.asks, test, body)]
         if side.outer:
             nothing = made(lambda place: Value(zero_of(other.schema.types[place]), "True", other.schema.types[place]))
+            # For `_missing`, which is asked while the pair with nothing is written.
             self._absent = other.position
             alone = results.of_pair(nothing, leaves)
             self._absent = None

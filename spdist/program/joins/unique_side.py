@@ -49,6 +49,7 @@ class BucketRows(SideRows):
         order, spare, bucket, hashed = (
             arrays.declare(f"{name}_{one}", NUMBER, nodes) for one in ("order", "spare", "bucket", "hash")
         )
+        # A `HashMap` begins with 16 buckets.
         capacity = arrays.declare(f"{name}_capacity", NUMBER, self._text.instances, "16")
         arrays.declare("text_starts", NUMBER, "1")
         arrays.declare("text_bytes", FLAG, "1")
@@ -62,6 +63,7 @@ class BucketRows(SideRows):
             f"while {row} >= 0:",
             *indent([*test(gathers), f"{row} = {name}_next[{row}]"]),
             f"if {count} > 1:",
+            # A stable sort: events of one bucket stay in the order of the list.
             f"    sort_places({order}, {spare}, {bucket}, text_starts, text_bytes, 0, {count}, 0)",
             *_room_for(count, asks),
             f"for {place} in range({count}):",
@@ -95,6 +97,7 @@ class MapRows(SideRows):
         after, site = arrays.declare(f"{name}_after", NUMBER, room, "-1"), arrays.asks(f"{_ORDER}{name}", room)
         count, number = self._whole.name(), self._whole.name()
         return [
+            # Keys never leave, so as many as before are the same ones.
             f"if {of} != {many}:",
             f"    called(callback, {site}, {self._key}, 0)",
             f"{count}, {number} = {of}, {shown}",

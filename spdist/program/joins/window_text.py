@@ -119,6 +119,7 @@ class BatchSideWriter(BatchWriter):
 
 def sliding_side(make: type[WindowWriter]) -> type[SideWriter]:
     """Return what writes a window on a side, given what writes it in a query."""
+    # The side's class is first: its methods add to those of the window, which `super` finds behind it.
     return type(f"Side{make.__name__}", (SideWriter, make), {})
 
 

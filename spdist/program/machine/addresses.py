@@ -56,6 +56,7 @@ def _reader(dtype: Any) -> Any:
     @intrinsic
     def read(_typing: Any, addresses: Any, place: Any) -> Any:
         """Return an array."""
+        # numba asks with a plain int first, then with the constant itself.
         if not isinstance(place, types.IntegerLiteral):
             return None
 
@@ -69,6 +70,7 @@ def _reader(dtype: Any) -> Any:
             array, item = context.make_array(made)(context, builder), context.get_data_type(dtype)
             size = context.get_constant(types.intp, context.get_abi_sizeof(item))
             data = builder.inttoptr(address, item.as_pointer())
+            # Without `meminfo` no references are counted: `_Pinned` has the arrays stay.
             populate_array(array, data=data, shape=[length], strides=[size], itemsize=size, meminfo=None)
             return array._getvalue()
 

@@ -100,8 +100,10 @@ def wrap32(value):  # type: ignore[no-untyped-def]
 def divide(left, right):  # type: ignore[no-untyped-def]
     """Divide whole numbers, towards zero; `right` is not 0."""
     if right == -1:
+        # The least long by -1 traps in the processor; negated it wraps to itself, as in Java.
         return -left
     quotient = left // right
+    # `//` rounds down, Java towards zero.
     if quotient < 0 and quotient * right != left:
         quotient += 1
     return quotient
@@ -111,6 +113,7 @@ def divide(left, right):  # type: ignore[no-untyped-def]
 def remainder(left, right):  # type: ignore[no-untyped-def]
     """Return what is left of whole numbers, with the sign of the dividend; `right` is not 0."""
     if right == -1:
+        # The division behind it would trap for the least long here, too.
         return left * 0
     rest = left % right
     if rest != 0 and (left < 0) != (right < 0):
@@ -171,6 +174,7 @@ def deviation_add(count, mean, squares, total, value):  # type: ignore[no-untype
     count += 1
     if count == 1:
         return count, value, 0.0, value
+    # Some windows let a value leave before it comes, so `count` was -1: it is not added, what it has taken off stays.
     if count == 0:
         return count, mean, squares, total
     total += value
@@ -278,6 +282,7 @@ def cube_root(value):  # type: ignore[no-untyped-def]
 @loop
 def power(base, exponent):  # type: ignore[no-untyped-def]
     """Return a number to a power; 1 to an infinite one is not a number."""
+    # C's `pow` gives 1 for some of these.
     if exponent != exponent or (abs(base) == 1 and (exponent == math.inf or exponent == -math.inf)):
         return math.nan
     return _pow(_unknown(base), _unknown(exponent))  # type: ignore[call-arg]
@@ -286,6 +291,7 @@ def power(base, exponent):  # type: ignore[no-untyped-def]
 @loop
 def exponent(value):  # type: ignore[no-untyped-def]
     """Return the exponent of a double: of 0 and what is near it -1023, of what is not finite 1024."""
+    # Bits 52 to 62 are the exponent, biased by 1,023; the sign is above them.
     return ((bits(value) >> 52) & 2047) - 1023
 
 
@@ -367,6 +373,7 @@ def signum(value):  # type: ignore[no-untyped-def]
 
 @loop
 def _half_up(value):  # type: ignore[no-untyped-def]
+    # Not the floor of value + 0.5: that sum is rounded itself, so 0.49999999999999994 would become 1.
     whole = numpy.floor(value)
     return numpy.int64(whole) + numpy.int64(value - whole >= 0.5)
 

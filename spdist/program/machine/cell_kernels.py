@@ -66,6 +66,7 @@ def cells_arrive(first, last, new, number, of, after, times):  # type: ignore[no
         if before != end and not _stays_before(times, of[before], time):
             before = end
         place = first[number] if before < 0 else after[before]
+        # From `end` on, so none comes in front of those that were there.
         while place >= 0 and _stays_before(times, of[place], time):
             before, place = place, after[place]
         after[cell] = place
@@ -107,6 +108,3 @@ def cells(first, number, after):  # type: ignore[no-untyped-def]
     while cell >= 0:
         count, cell = count + 1, after[cell]
     return count
-
-
-# Tables of keys.

@@ -91,7 +91,7 @@ def interpreted(program: Program) -> Compiled:
     names: dict[str, Any] = {}
     exec(_code(program.source), names)
     names["uintp"] = _place
-    names["called"] = lambda callback, *numbers: callback(*map(int, numbers))
+    names["called"] = lambda callback, *numbers: callback(*map(int, numbers))  # Python's own integers
     own = names["run"], names["expire"], kernels, hash_tables
     return Compiled(*own, tuple, _lending, lambda function: (function, function))
 
@@ -139,6 +139,7 @@ class Compiling:
             return
         self._begun = True
         command = [sys.executable, "-m", "spdist.program.machine.compiler", str(self.file), *self._dtypes]
+        # The other process imports what this one can, however that was put on its path.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -215,6 +216,7 @@ def _surroundings() -> bytes:
 def _processor() -> str:
     """Return what the processor is and can, where the system tells it."""
     try:
+        # numba compiles for the processor that it runs on: another one may not know its instructions.
         lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         return platform.processor()
@@ -267,6 +269,7 @@ class _Addresses(ast.NodeTransformer):
         node.args.args.append(ast.arg("addresses"))
         self._places = {array.arg: place for place, array in enumerate(arrays)}
         self.generic_visit(node)
+        # Behind `visit_Call`: an array that is only asked for its length needs no pointer.
         used = {name.id for one in node.body for name in ast.walk(one) if isinstance(name, ast.Name)}
         found = [
             f"{name} = {self._dtypes[place]}_at(addresses, {place})"
@@ -310,6 +313,7 @@ def _write(file: Path, text: str) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
         opened.write(text)
     try:
+        # Unlike a rename a link fails where another process was first, whose file numba may know already.
         os.link(name, file)
     except FileExistsError:
         pass
@@ -346,6 +350,7 @@ def _takes(function: Any, types: tuple[Any, ...]) -> None:
 
 def _callback(function: Callable[[int, int, int], int]) -> tuple[Any, Any]:
     """Return a function for compiled code, and its address."""
+    # ctypes takes the GIL for each call: the loop runs without it.
     made = ctypes.CFUNCTYPE(*(ctypes.c_int64,) * 4)(function)
     return made, ctypes.cast(made, ctypes.c_void_p).value
 
@@ -362,6 +367,7 @@ def _module(file: Path) -> ModuleType:
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
+        # Nobody is to find a module of which only a part was executed.
         except BaseException:
             del sys.modules[name]
             raise
@@ -377,10 +383,12 @@ def main(arguments: list[str]) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
+        # Another process may have compiled it between the look of whoever started this one and the lock.
         if _mark(file).exists():
             return
         _write(file, _with_addresses(_with_places(_text(file).read_text(encoding="utf-8")), arguments[1:]))
         _load(file)
+        # Last of all: whoever sees the mark finds the module and its machine code.
         _mark(file).touch()
         _text(file).unlink()
 

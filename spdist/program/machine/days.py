@@ -12,7 +12,9 @@ from spdist.program.machine.arithmetic import loop
 __all__ = ["day_of", "days_between", "month_of", "week_of", "year_of"]
 
 _DAY = 86_400_000
+#: The first day of the Gregorian calendar in Java, 15 October 1582, in days since 1970; before, it is the Julian one.
 _CUTOVER = -141_427
+#: How many days of each calendar lie between the begin of year 0 and 1970.
 _GREGORIAN_EPOCH, _JULIAN_EPOCH = 719_528, 719_530
 _BEFORE_MONTH = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
 
@@ -88,6 +90,7 @@ def _week_1(year, first, least):  # type: ignore[no-untyped-def]
     if begin < _CUTOVER:
         begin = _first_of_year(year, True)
     last = begin + 6
+    # Day 0 was a Thursday, 5 where Sunday is 1: this is the last day of that name among the first seven of the year.
     start = last - ((last + 4) % 7 + 1 - first) % 7
     return start - 7 if start - begin >= least else start
 

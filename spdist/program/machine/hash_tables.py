@@ -59,6 +59,7 @@ def hashed(word, start, width, seed):  # type: ignore[no-untyped-def]
     mixed = numpy.uint64(seed)
     for place in range(start, start + width):
         mixed = (mixed ^ numpy.uint64(word[place])) * numpy.uint64(0x9E3779B97F4A7C15)
+        # The low bits of a product come from low bits alone, and masks take low bits: high ones are folded in.
         mixed ^= mixed >> numpy.uint64(29)
     return mixed
 
@@ -68,6 +69,7 @@ def _place(slots, keys, meta, word, width):  # type: ignore[no-untyped-def]
     """Return the slot of a key, or the free one that it would get."""
     mask = meta[4]
     slot = numpy.int64(hashed(word, 0, width, meta[3]) & numpy.uint64(mask))
+    # This ends: half of the slots at least are free.
     while slots[slot] >= 0:
         number = slots[slot]
         same = True
@@ -140,6 +142,7 @@ def forgotten(slots, keys, meta, number, width):  # type: ignore[no-untyped-def]
     """Forget a key; its number is not given out again."""
     mask = meta[4]
     hole = numpy.int64(hashed(keys, number * width, width, meta[3]) & numpy.uint64(mask))
+    # Its number stands for its words: one comparison for each slot.
     while slots[hole] != number:
         hole = (hole + 1) & mask
     # Those behind it move up where their hash allows it, so that probing never meets a hole before them.
@@ -170,6 +173,7 @@ def forget_from(slots, keys, meta, width, first):  # type: ignore[no-untyped-def
         slot = numpy.int64(hashed(keys, number * width, width, meta[3]) & numpy.uint64(mask))
         while slots[slot] != number:
             slot = (slot + 1) & mask
+        # A hole hides none of the next ones: they are looked for by number, past free slots too.
         slots[slot] = -1
     meta[2] = 0
 
@@ -266,12 +270,15 @@ def number_texts(begins, data, slots, starts, arena, hashes, meta, numbers):  # 
             mixed ^= mixed >> numpy.uint64(32)
             place += _WORD
         if place + _WORD <= size:
+            # Seven bytes at most are left, so the shift is less than the word.
             bits = numpy.uint64(8 * (end - place))
             word = _word_at(data, place) & ((numpy.uint64(1) << bits) - numpy.uint64(1))
         else:
+            # Behind the last eight bytes of the data nothing may be read.
             word = numpy.uint64(0)
             for before in range(end - 1, place - 1, -1):
                 word = word << numpy.uint64(8) | numpy.uint64(data[before])
+        # The length has the highest byte, which the last seven bytes leave free.
         mixed = (mixed ^ word ^ (numpy.uint64(length) << numpy.uint64(56))) * numpy.uint64(0xD6E8FEB86659FD93)
         mixed ^= mixed >> numpy.uint64(32)
         mixed *= numpy.uint64(0x9E3779B97F4A7C15)
@@ -282,6 +289,7 @@ def number_texts(begins, data, slots, starts, arena, hashes, meta, numbers):  # 
             there = slots[slot]
             at = starts[there]
             if hashes[there] == mixed and starts[there + 1] - at == length:
+                # Short texts of one length and one hash are one text.
                 same, compared = True, length if length < _WORD else 0
                 while same and compared + _WORD <= length:
                     same = _word_at(arena, at + compared) == _word_at(data, begin + compared)

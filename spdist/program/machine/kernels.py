@@ -34,6 +34,7 @@ __all__ = [
 def candidate_enters(ends, before, after, values, free, group, value, least):  # type: ignore[no-untyped-def]
     """Let a value enter: those that can never be best again, since it is better, go."""
     node = ends[2 * group + 1]
+    # Equal ones stay, as each leaves by itself.
     while node >= 0 and (values[node] > value if least else values[node] < value):
         gone = node
         node = before[node]
@@ -57,6 +58,7 @@ def candidate_enters(ends, before, after, values, free, group, value, least):  #
 def candidate_leaves(ends, before, after, values, free, group, value):  # type: ignore[no-untyped-def]
     """Let a whole number leave: the first candidate that equals it."""
     node = ends[2 * group]
+    # What a better one has let go is not there: then nothing leaves.
     while node >= 0 and values[node] != value:
         node = after[node]
     if node >= 0:
@@ -94,6 +96,7 @@ def candidates_go(ends, after, free, group):  # type: ignore[no-untyped-def]
     """Let all candidates of a group go."""
     first = ends[2 * group]
     if first >= 0:
+        # The list is linked as free nodes are, so it goes in front of them as a whole.
         after[ends[2 * group + 1]] = free[0]
         free[0] = first
         ends[2 * group] = ends[2 * group + 1] = -1
@@ -118,6 +121,7 @@ def append(first, last, before, after, number, node):  # type: ignore[no-untyped
 def insert_by_time(first, last, before, after, times, number, node):  # type: ignore[no-untyped-def]
     """Put a node into a list behind the last one that is not later."""
     end = last[number]
+    # From the end on: events are mostly in order.
     while end >= 0 and times[end] > times[node]:
         end = before[end]
     following = after[end] if end >= 0 else first[number]
@@ -216,6 +220,7 @@ def timer_set(timers, due, query, key):  # type: ignore[no-untyped-def]
     """Put a timer into the heap."""
     place = timers[0] + 1
     timers[0] = place
+    # Places begin at 1: word 0 is the number of timers, words 1 and 2 are nothing.
     timers[3 * place], timers[3 * place + 1], timers[3 * place + 2] = due, query, key
     while place > 1 and _is_before(timers, place, place // 2):
         _exchange(timers, place, place // 2)
@@ -250,8 +255,10 @@ def due_asked(last, following, at, free, timers, query, key, due):  # type: igno
         free[1] = node + 1
     at[node], following[node] = due, node
     if last[key] < 0:
+        # Only the first of a queue is in the heap: a later wish waits behind it, even where it is due before.
         timer_set(timers, due, query, key)
     else:
+        # In the ring the first one stands behind the last one.
         following[node] = following[last[key]]
         following[last[key]] = node
     last[key] = node

@@ -71,6 +71,7 @@ class _Types(NopythonTypeInference):
 
     def run_pass(self, state: Any) -> bool:
         """Find them; numba asks for it."""
+        # The first attempt sets the type of the result, which the second one must not be given.
         asked, context = state.return_type, state.typingctx
         state.typingctx = _Remembering(context)
         try:
@@ -82,6 +83,7 @@ class _Types(NopythonTypeInference):
             state.return_type = asked
             ReconstructSSA().run_pass(state)
             super().run_pass(state)
+            # SSA has made phi nodes, which lowering does not know.
             PreLowerStripPhis().run_pass(state)
         state.typingctx = context
         return True

@@ -38,6 +38,7 @@ def look_after(looks, interval, time):  # type: ignore[no-untyped-def]
     earliest = time + 1
     found = looks[2] + interval
     for place in range(looks[0]):
+        # The remainder is never negative: from `earliest` on this is the first time of that phase.
         look = max(looks[2 * place + 2] + interval, earliest + (looks[2 * place + 1] - earliest) % interval)
         if place == 0 or look < found:
             found = look

@@ -29,6 +29,7 @@ def real_place(value):  # type: ignore[no-untyped-def]
     if value != value:
         return numpy.int64(_NAN)
     bits = numpy.float64(value).view(numpy.int64)
+    # Of negative doubles the greater bits are the lesser number, so all but the sign are turned.
     return bits if bits >= 0 else bits ^ numpy.int64(_MOST)
 
 
@@ -65,6 +66,7 @@ def sort_places(places, spare, words, starts, content, begin, end, texts):  # ty
                 if not takes_left and left < middle:
                     one, other = words[places[left]], words[places[right]]
                     if not texts:
+                        # Of equal ones the left one is first, so what an earlier sort has done stays.
                         takes_left = one <= other
                     elif texts == 1:
                         takes_left = not text_is_less(starts, content, other, one)
@@ -127,6 +129,7 @@ def digits_hash(code, value):  # type: ignore[no-untyped-def]
     """Return the hash code of a whole number as a text, behind a text that has one."""
     size = numpy.uint64(value)
     if value < 0:
+        # 45 is the minus sign, 48 the digit 0. The least long has no positive number: its size has no sign.
         code, size = (31 * code + 45) & 0xFFFFFFFF, numpy.uint64(0) - numpy.uint64(value)
     unit = numpy.uint64(1)
     while size // unit >= numpy.uint64(10):
@@ -162,4 +165,5 @@ def word_hash(word):  # type: ignore[no-untyped-def]
 @loop
 def bucket_of(code, buckets):  # type: ignore[no-untyped-def]
     """Return in which of so many buckets, a power of two, a hash code belongs (`spdist.java.objects.bucket_of`)."""
+    # As `HashMap.hash` spreads a hash code.
     return (code ^ (code >> 16)) & (buckets - 1)

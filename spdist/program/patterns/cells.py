@@ -144,6 +144,7 @@ class PatternCells(PatternLists):
 
     def made(self, state: State, node: str) -> list[str]:
         """Return what lets an attempt without events arrive."""
+        # A sequence, or a pair in front, has room for one attempt only: another one goes nowhere.
         unwanted = [f"if {self._prefix}_refs[d] == 0:", f"    give_back({self._prefix}_free, {self._prefix}_next, d)"]
         return [f"{node} = d", *self.begins("-1"), *self.adds(state), *unwanted, f"d = {node}"]
 
@@ -192,6 +193,7 @@ class PatternCells(PatternLists):
         if len(lines) == 1:
             return lines
         going = f"node_goes(d, {self._prefix}_refs, {self._prefix}_free, {self._prefix}_next)"
+        # One more who has the node: it must not be free, and so another match, before it arrives.
         return [f"{self._prefix}_refs[d] += 1", *lines, going]
 
     def _adds_pair(self, state: SideState) -> list[str]:
@@ -284,6 +286,7 @@ class PatternCells(PatternLists):
             f"while {cell} >= 0:",
             f"    d = {self.of}[{cell}]",
             f"    if not {self.too_old(now)}:",
+            # As in Siddhi only the head is looked at: who waits behind a younger one stays.
             "        break",
             f"    {head}[{at}] = {self.after}[{cell}]",
             *indent(falls),

@@ -131,6 +131,7 @@ class ElementWriter(QueryWriter):
     def _shifted(self, n: int, count: str) -> list[str]:
         """Return what notes the event where it is the last one, and where it has the index that is asked for."""
         pattern, lists = self._pattern, self._lists
+        # From the earliest one on, so that each place is read before it gets the next event.
         indexes = sorted((index for one, from_last, index in pattern.others if one == n and from_last), reverse=True)
         lines: list[str] = []
         for index in indexes:

@@ -36,6 +36,7 @@ class PatternLists(PatternNodes):
                 lines.append(f"{self.counted(n)} = 0")
         for place in range(len(self._pattern.types)):
             if self._pattern.may_lack(self._pattern.step_of(place)) and self.wanted(place):
+                # A node is used again: what no event has filled yet must be null.
                 lines.append(f"{self.kept_arrays(place)[1]}[d] = 1")
         return lines
 
@@ -182,6 +183,7 @@ class PatternLists(PatternNodes):
         fresh = [f"if {head}[{number}] < 0:", f"    {edge} = {self.nobody(n)}"] if step.bound is not None else []
         found = [
             *self.word(earlier),
+            # The number is kept, so that who leaves need not be looked for by its key.
             f"{number} = find({self.index(n, new=True)})",
             f"{self._number(n)} = {number}",
             *fresh,

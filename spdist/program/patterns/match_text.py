@@ -39,6 +39,7 @@ class MatchWriter(ResultWriter):
         pattern, found = self._read, self._attribute_of(place)
         assert isinstance(pattern, Matched)
         last = len(pattern.steps) - 1
+        # Only the last event is one of this call for sure; others are read from the node.
         if found is None or pattern.step_of(found) < last or pattern.may_lack(last):
             return None
         return found - pattern.bases[last]

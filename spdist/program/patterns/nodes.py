@@ -59,6 +59,7 @@ class PatternNodes:
     def too_old(self, now: str) -> str:
         """Return the condition under which a partial match is too old."""
         within = self._pattern.within
+        # To either side, as in Siddhi: an event may be older than the first one of a match.
         tests = {n: f"not -{within} <= {self.first(n)} - {now} <= {within}" for n in self._pattern.starts}
         if not self._pattern.shares:
             return tests[0]

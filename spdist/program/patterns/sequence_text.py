@@ -32,6 +32,7 @@ class SequenceWriter(PatternWriter):
         lines: list[str] = []
         for n in range(1, self._last + 1):
             waits, name = self._waits(n), self._name(n)
+            # Taken out first: what arrives during this event waits for the next one.
             lines += [f"{name} = {waits}", f"{waits} = -1"]
             gone = [f"d = {name}", *self._lists.goes(), f"{name} = -1"]
             if n not in reading:

@@ -209,6 +209,7 @@ class Matched:
         waiting = [n for n, step in enumerate(self.steps) if step.waiting is not None]
         if self.states is None:
             return waiting
+        # Their places are those of their timers, so of one time the one fires first that does among operators.
         made = [state.slot for state in self.states.waiting]
         return sorted(waiting, key=lambda n: made.index(self.steps[n].slot))
 
@@ -389,7 +390,7 @@ def _step(
         if pair is not None:
             _, arriving, earlier = pair
             key = Key(bases[position] + arriving.attribute, bases[earlier.source] + earlier.attribute)
-            rest.remove(part)
+            rest.remove(part)  # Whoever is found by the key meets it
             break
     found = (_pair(part, tuple(_MIRRORED), own, position, _NUMBERS, partner) for part in rest)
     bound = next((_bound(*pair, bases) for pair in found if pair is not None), None)
@@ -418,6 +419,7 @@ def _conditions(given: ast.SingleInput) -> Iterator[ast.Expression]:
 def _is_own(part: ast.Expression, scope: Scope, position: int) -> bool:
     if any(isinstance(node, ast.IsNullEvent) for node in part.walk()):
         return False
+    # With an index even its own element's event may be an earlier one.
     named = (scope.resolve(node) for node in part.walk() if isinstance(node, ast.Variable))
     return all(one.source == position and one.index is None for one in named)
 

@@ -48,6 +48,7 @@ class StateWriter(StateWakes):
         self._late = self.whole.arrays.declare(f"{self.prefix}_done", NUMBER, "1", "-1") if alone and results else ""
         body = [*self._asks(4 * len(self._states)), *self._prepared(reading)]
         for place, state in enumerate(reversed(reading)):
+            # What one state gives for one event is a chunk, so both are in the number that results are told apart by.
             self._cause = f"{self._event} * {len(reading)} + {place}"
             body += self._offered(state)
         if self.block.guard:
@@ -71,6 +72,7 @@ class StateWriter(StateWakes):
         lines = [line for state in self._states for line in self._cells.starts(state)]
         lines += [line for state in self._waiting for line in self._cells.begins_waiting(state)]
         lines = [f"{ready} = 1", "d = -1", *self._asks(4 * len(self._states)), *lines]
+        # A loop of one turn, as `asks` ends it by `break` where there is no room.
         return [f"if {ready} == 0:", "    for _ in range(1):", *indent(indent(lines))]
 
     def _counts(self) -> None:
@@ -147,6 +149,7 @@ class StateWriter(StateWakes):
             idle = [f"{wanted} = {said}", *self._fitting(state, wanted, step.alone)]
         lines = [
             f"{cell} = {head}[{at}]",
+            # Whoever stays is put behind those before: so the list is in its order again.
             f"{head}[{at}] = -1",
             f"while {cell} >= 0:",
             f"    {behind}, d = {self._cells.after}[{cell}], {self._cells.of}[{cell}]",

@@ -88,6 +88,7 @@ class PatternWriter(ElementWriter):
             began = [f"{self._open} = 1"] if self._again(n) else []
             gone = [*lists.leaves(n), *lists.goes(), *began]
             looked = [f"if {lists.too_old('due')}:", *indent(gone), f"el{looked[0]}", *looked[1:]]
+        # Read before a match leaves: then its links may be those of another list.
         looked = [f"{following} = {lists.links(n)[1]}[d]", *looked]
         looked += [f"elif {' and '.join(calm)}:", "    break"] if calm else []
         lines = [
@@ -163,6 +164,7 @@ class PatternWriter(ElementWriter):
         ]
         found = [
             *self._lists.word(own),
+            # Not `find`: a value that nobody waits for must get no number.
             f"{number} = known({self._lists.index(n)})",
             *when([f"{number} >= 0"], scanned),
         ]

@@ -57,6 +57,7 @@ class StateWakes(ElementWriter):
         assert isinstance(state, AbsenceState | AbsentLogicalState)
         lines = self._woken_alone(state) if isinstance(state, AbsenceState) else self._woken_side(state)
         body = ["d = -1", *self._asks(4 * len(self._states)), *lines]
+        # A loop of one turn, as `_asks` ends it by `break` where there is no room.
         body = ["for _ in range(1):", *indent(when([self._cells.active(state)], body))]
         return self._cells.timers[n].wakes(body if self._output is None else self._output.hands_over(body))
 
@@ -79,6 +80,7 @@ class StateWakes(ElementWriter):
             "    if stays:",
             f"        cell_stays({self._cells.waiting(state)}, {self._cells.after}, {cell})",
             "    elif over:",
+            # They go on when all have been looked at, as in the operators: what follows may bring others here.
             f"        cell_stays({going}, {gone}, 0, {self._cells.after}, {cell})",
             "    else:",
             f"        {self._cells.gone(cell)}",

@@ -58,6 +58,7 @@ class BatchGroups(GroupWriter):
         return [
             f"gone, {prefix}_groups[{key}] = {prefix}_groups[{key}], -1",
             "while gone >= 0:",
+            # Read before the group joins another list, whose link it is then.
             f"    m = {prefix}_others[gone]",
             f"    if {' and '.join(self.fresh('gone'))}:",
             f"        {prefix}_known[gone] = 0",

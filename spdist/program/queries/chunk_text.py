@@ -173,7 +173,7 @@ class Arrangement:
         if self.swallows:
             return [f"{self._count} = 0"]
         if self.buffers is self._results:
-            if self.begin == self._results.begin:
+            if self.begin == self._results.begin:  # All go on where they stand
                 return []
             last = self._count if self._cut is None else f"min({self._count}, {self._offset + self._cut})"
             return [f"{self.begin} = min({self._offset}, {self._count})", f"{self.end} = {last}"]
@@ -223,16 +223,19 @@ class Arrangement:
         arrays, name, count = self._whole.arrays, self._results.query.name, self._count
         for array in ("order", "other"):
             arrays.declare(f"{name}_{array}", NUMBER, self._results.room)
+        # `sort_places` is given them also where no texts are sorted.
         arrays.declare("text_starts", NUMBER, "1")
         arrays.declare("text_bytes", FLAG, "1")
         begin, end = (self._whole.name(), self._whole.name()) if self.kinds else ("0", count)
         sorts = []
+        # The last key first: sorts are stable, so the first one decides where it can.
         for values, nulls, type, descending in reversed(self._keys()):
             text = 1 + descending if type is Type.STRING else 0
             self._whole.sorts_texts |= bool(text)
             if not text and (descending or type in (Type.FLOAT, Type.DOUBLE)):
                 words = arrays.declare(f"{name}_words", NUMBER, self._results.room)
                 word = f"real_place({values}[k])" if type in (Type.FLOAT, Type.DOUBLE) else f"{values}[k]"
+                # `~` turns the order round, and unlike `-` leaves the range of no number.
                 sorts += [f"for k in range({begin}, {end}):", f"    {words}[k] = {'~' if descending else ''}{word}"]
                 values = words
             given = f"{name}_order, {name}_other"

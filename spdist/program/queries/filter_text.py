@@ -99,6 +99,7 @@ def _logged(whole: Whole, writer: TypedWriter, block: Block, handler: ast.Stream
     if level not in LEVELS:
         return []
     value = writer.write(texts[-1] if texts else ast.Literal("", Type.STRING))
+    # A line stands there until the call is over, so each event that may come has a place.
     room = f"lines {LINES}"
     whole.count(room, block.most)
     count = f"{whole.arrays.declare(LINES, NUMBER, '1')}[0]"

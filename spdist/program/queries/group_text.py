@@ -151,6 +151,7 @@ class GroupWriter:
             following += [f"{late}[late] = {group}", "late += 1"]
         return [
             *found,
+            # A mark is new with each chunk, so no group must be told when one is over.
             f"if {seen}[{group}] == mark{count}:",
             f"    s = {where}[{group}]",
             "else:",
@@ -189,6 +190,7 @@ class GroupWriter:
             )
             lines += [
                 *([f"{prefix}_members[gone] -= 1"] if counted else []),
+                # Once only, however many of its events leave in the chunk.
                 f"if {prefix}_waits[gone] == 0 and {self.forgetting}:",
                 f"    {prefix}_waits[gone] = 1",
                 f"    {prefix}_late[late] = gone",
@@ -328,6 +330,7 @@ def updated(
     text, null = ("0", "") if value is None else (value.text, value.null)
     statements = form.add if enters else form.remove
     if form.pairs and null:
+        # Whatever stands in the place of a null is a word of a key here, and must be the same for all.
         text = f"(0 if {null} else {text})"
     lines = [aggregate.filled(line, group, text, null or "False") for line in statements]
     if form.skips_null and null:
@@ -393,6 +396,7 @@ def declared(
         arrays.free_list(f"{prefix}_free")
     if form.pairs:
         pairs = f"pairs {query.name}"
+        # Of each key the group, the value, and whether that is null.
         arrays.table(f"{prefix}_d", 3, pairs)
         arrays.declare(f"{prefix}_d_count", NUMBER, pairs)
         if form.reset:

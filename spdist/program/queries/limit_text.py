@@ -23,6 +23,7 @@ def ticking(whole: Whole, query: QueryText, key: str, most: Most) -> list[str]:
     types, owner = tuple(query.read.checked.output.types), rate.buffers.owner
     going = rate.going(most)
     whole.count(rate.buffers.room, going)
+    # What was held back may be of an earlier call, whose events nobody has any more.
     source, origins = f"{owner}_source", (None,) * len(types)
     block = Block(query.read.checked.target, owner, types, "0", rate.count, source, origins, rate.buffers.room, going)
     return rate.wakes(whole.follows(query, block, key))

@@ -42,6 +42,7 @@ class OutputWriter:
         self.computed: set[tuple[str, int]] = set()
         self.several: set[str] = set()
         # Of several sources, the place of an event among those of its own does not say which of all it is.
+        # What timers and called elements put out has no event as its cause.
         told = timed or shape.is_mixed or len(shape.sources) != 1
         #: The streams whose chunks are noted only where one has several events; see `Program.single`.
         self.single = frozenset() if told else frozenset(put_out) - several

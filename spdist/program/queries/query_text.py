@@ -91,7 +91,7 @@ class QueryWriter:
         changes = [] if window is None else window.changes()
         if changes:
             body += [*groups.passes(self.attribute, finds), *changes]
-            finds = []
+            finds = []  # They stand in front of what changes
         enters = [*finds, *groups.enters(self._event_writer), *results.emits(self._entering)]
         body += by_kind(self.block, self._event, self._released(results), groups.passes(self.attribute, enters))
         if window is not None:

@@ -117,6 +117,7 @@ class RateWriter:
         if self._kind == "last":
             return [f"{self.count} = 0", *each]
         size = f"{self._prefix}_head_size[{self._key}]"
+        # Only whole numbers of results go on; the rest waits for more.
         full = f"{size} - {size} % {self._number}"
         going = [f"full = {full}", f"while {self.count} < full:", *indent(self._goes_on())]
         return [*each, f"{self.count} = 0", f"if {size} >= {self._number}:", *indent(going)]
@@ -204,6 +205,7 @@ class RateWriter:
         if self._grouped:
             lines += [
                 f"{prefix}_node[{prefix}_of[d]] = -1",
+                # A limit knows a group as long as it holds a result of it.
                 f"release({self._table}, {prefix}_of[d], {self._width})",
             ]
         return [*lines, f"give_back({prefix}_free, {prefix}_next, d)"]
@@ -218,6 +220,7 @@ class RateWriter:
         asks = [
             f"if {self._prefix}_due[{self._key}] < 0:",
             f"    if {tick} <= {until}:",
+            # The first one behind all that has fired, in one step: time may have gone past very many.
             f"        {tick} += (({until} - {tick}) // {span} + 1) * {span}",
             f"    {self._timer.asks(tick)}",
         ]

@@ -252,9 +252,11 @@ class ResultWriter:
                     items[place] = writer.kept(items[place])
             return items[place]
 
+        # In front of `having`: operators compute all that is selected before they ask it, and fail on that.
         for place in self._fallible:
             item(place)
         condition = self._having(item, event, leaves, writer.missing)
+        # What is written from here on is computed behind the test, of results that are kept.
         computed, writer.lines = writer.lines, []
         stored = self._stored(item, event)
         return computed, condition, [*writer.lines, *stored]

@@ -121,6 +121,7 @@ class SnapshotWriter(RateWriter):
         prefix, key = self._prefix, self._key
         return [
             f"if {self._head} >= 0:",
+            # The list is linked as free nodes are, so it goes in front of them as a whole.
             f"    {prefix}_next[{prefix}_head_end[{key}]] = {prefix}_free[0]",
             f"    {prefix}_free[0] = {self._head}",
             f"    {self._head}, {prefix}_head_size[{key}] = -1, 0",
@@ -260,6 +261,7 @@ class ContentWriter(SnapshotWriter):
             (values, nulls), (held, none) = (of.attribute(place, type) for of in (self._results, self._held))
             same = f"{held}[d] == {values}[k]"
             if type in _REALS:
+                # As `Double.equals`: NaN is itself, and 0.0 is not -0.0.
                 same = f"key_bits({held}[d]) == key_bits({values}[k])"
             found += [f"{none}[d] == {nulls}[k]", f"({none}[d] != 0 or {same})"]
         return found
@@ -267,6 +269,7 @@ class ContentWriter(SnapshotWriter):
     def _shows(self) -> list[str]:
         if not self._grouped:
             return super()._shows()
+        # With a mark of its own for each tick no group must be told when it is over.
         return ["mark = marks[0] + 1", "marks[0] = mark", *super()._shows()]
 
     def _shown(self) -> list[str]:

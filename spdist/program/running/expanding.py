@@ -60,6 +60,7 @@ class Expanding:
         source = numpy.repeat(numpy.arange(count), sizes)
         rows = list(chain.from_iterable(made))
         added = list(zip(*rows, strict=True)) if rows else [()] * (len(read.types) - expansion.width)
+        # There is room for the source's events; what they become may be more.
         self._rooms.make_room(max(total, count))
         arrays = self._rooms.arrays
         arrays[f"{prefix}_begin"][:count], arrays[f"{prefix}_end"][:count] = ends - sizes, ends

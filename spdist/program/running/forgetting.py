@@ -34,6 +34,7 @@ def forget_values(running: Running) -> None:
     """
     if _are_many(running.texts):
         _renumber(running.texts, [*_keys(running), *_values(running, Type.STRING)])
+        # Keys have other words, so other hashes.
         for table in running.program.arrays.tables:
             running.refill(table)
         running.forget_computed()

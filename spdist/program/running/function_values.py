@@ -97,6 +97,7 @@ class EventValues:
         try:
             values, nulls = self._program_values.taken(list(map(compute, *columns)), type, exactly=True)
         except Exception:  # one of them fails, or gives what is not of its type
+            # One by one, since which of them it was must be known of each event.
             told = [known(compute, type, row) for row in zip(*columns, strict=True)]
             states = numpy.array([state for state, _ in told], numpy.uint8)
             values, nulls = self._program_values.taken([value for _, value in told], type)
@@ -130,11 +131,12 @@ class TupleValues(EventValues):
     def _begin(self, places: int) -> None:
         """Know nothing, with a place for so many tuples."""
         self._places = places
+        # A power of two, at least twice as many as tuples, as `find_all` wants it.
         slots = 1 << (2 * places - 1).bit_length()
         self._slots = numpy.full(slots, -1, numpy.int64)
         self._keys = numpy.zeros(places * self._width, numpy.int64)
         self._meta = numpy.array([0, -1, 0, secrets.randbits(62), slots - 1], numpy.int64)
-        self._none = numpy.zeros(0, numpy.int64)
+        self._none = numpy.zeros(0, numpy.int64)  # No number is ever free again, so there are no links
         self._word = numpy.zeros(self._width, numpy.int64)
         self._values = numpy.zeros(places, dtype_of(self._function.type))
         self._known = numpy.zeros(places, numpy.uint8)
@@ -150,6 +152,7 @@ class TupleValues(EventValues):
             self._begin(max(count, min(2 * self._places, _MOST)))
         words = numpy.zeros((count, self._width), numpy.int64)
         for place, (given, null) in enumerate(zip(values, nulls, strict=True)):
+            # Reals as their bits: a function may tell 0.0 from -0.0. The last word has a bit for each null.
             words[:, place] = given.view(numpy.int64)
             words[:, -1] |= (null != 0).astype(numpy.int64) << place
         numbers, first = numpy.empty(count, numpy.int64), int(self._meta[0])
@@ -238,8 +241,10 @@ class FunctionValues:
         for place in self._program.inputs[stream]:
             for function in self._of_texts.get((stream, place), ()):
                 name = f"i{number}_{place}"
+                # Place 0 is that of null, so a text has the place behind its number.
                 places = numpy.where(arrays[f"{name}_n"][:count] != 0, 0, arrays[name][:count] + 1)
                 self._compute(function, places)
+                # Looked up again: with more texts there may be another array.
                 states = self._rooms.arrays[f"{function.name}_s"][places]
                 if why := _refused(function.id, states, (stream, place) in function.strict):
                     return why

@@ -262,6 +262,7 @@ class MixedRunning(Running):
         self._events -= count
         error = self._broken or self.taken_failure()
         if error is not None:
+            # To the stream that they were put out to, which does with them what its `@OnError` says.
             raise error
 
     def put_out(self, stream: str, arrivals: Sequence[Arrival]) -> None:
@@ -303,9 +304,11 @@ class MixedRunning(Running):
         try:
             self._operators.set_clock(self._shared[NOW])
             refused = self._wake() if site == WAKE else self._deliver(site, begin, end)
+            # Whatever has run may have asked for a wake-up.
             self._look_at_timers()
         except BaseException as error:
             self._broken = error
+            # The loop would have the same timer fire again and again.
             self._shared[NEXT_DUE] = NEVER_DUE
             return 1
         return int(refused)
@@ -320,6 +323,7 @@ class MixedRunning(Running):
         if added is not None:
             self._cost += added.groups // _GROUPS
             if arrivals:
+                # They add the event to what they have: the loop's sums come first.
                 added.bring()
         try:
             if added is not None and not arrivals:
@@ -330,6 +334,7 @@ class MixedRunning(Running):
                 receive_chunk(arrivals)
         except Exception as error:
             if site.nested:
+                # Its events came from operators: `feed` raises it there.
                 self._failed = error
             else:
                 self._operators.failed(site.stream, self._arrivals(site, range(begin, end)), error)
@@ -347,6 +352,7 @@ class MixedRunning(Running):
         return [(stamps.item(at), tuple([self._value(*column, at) for column in columns])) for at in places]
 
     def _columns_at(self, site: CallSite) -> tuple[Any, list[tuple[Any, Any, Type]]]:
+        # Where arrays have grown there are other ones, and other parameters.
         if self._columns_of is not self._parameters:
             self._columns, self._columns_of = {}, self._parameters
         found = self._columns.get(site.owner)
@@ -375,9 +381,11 @@ class MixedRunning(Running):
         if until is not None:
             until[0] = max(int(until[0]), due - 1)
         limit, own, cause = shared[LIMIT], shared[OWN_DUE], shared[CAUSE]
+        # Timers that fire without end are counted in each step, and the loop calls for each timer by itself.
         if self._step != (cause, limit):
             self._step = cause, limit
             self._operators.begin_step()
+        # What does nothing may be skipped as far as the loop's own first timer, which might change that.
         shared[NOW] = self._operators.fire_first(min(limit, own - 1), alone=own <= due)
         shared[FIRED_NUMBER] = shared[NUMBER]
         return False

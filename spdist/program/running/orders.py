@@ -46,6 +46,7 @@ def _order_keys(running: Rooms, partition: int) -> None:
     arrays, name = running.arrays, f"p{partition}"
     (type,) = {one.type for one in running.program.shape.partitions if one.number == partition}
     slots, created = arrays[f"{name}_slots"], arrays[f"{name}_meta"][0]
+    # By number, as they came: Java's order depends on that, too.
     numbers = numpy.sort(slots[slots >= 0])
     keys = dict(zip(key_texts(running, arrays[f"{name}_keys"][numbers], type), numbers.tolist(), strict=True))
     arrays[f"{name}_order"][: len(keys)] = [keys[key] for key in set_order(keys)]
@@ -62,6 +63,7 @@ def _order_map(running: Rooms, window: str, key: int) -> None:
     while number >= 0:
         own.append(number)
         number = int(arrays[f"{window}_more"][number])
+    # By number, as they came; see `concurrent_order`.
     numbers, _, keys = known_keys(running, query, query.unique, numpy.array(sorted(own)))
     by_key = dict(zip(keys, numbers.tolist(), strict=True))
     first, *following = [by_key[one] for one in concurrent_order(by_key)]

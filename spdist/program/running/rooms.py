@@ -139,6 +139,7 @@ class Rooms:
         for name in program.arrays.free_lists:
             self.arrays[name][0] = -1
         for name in program.arrays.tables:
+            # Whoever chooses keys must not know which of them meet in a table, so each has a seed of its own.
             self.arrays[f"{name}_meta"][:] = (0, -1, 0, secrets.randbits(62), 2 * _LEAST - 1)
         self._parameters = self._given()
         #: So many events may come before somebody must look whether there is room; -1: that must be done first.
@@ -192,6 +193,7 @@ class Rooms:
             self._left = self._fits
         elif count > min(self._spare, self._left):
             self._spare = -1
+            # The events around it may still use all of their own room.
             count += self._events
         if count > self._spare:
             spare = 2**63
@@ -238,6 +240,7 @@ class Rooms:
         """
         allowed = max(more, self._allowed[name])
         self._allowed[name] = min(2 * allowed, _MOST_ALLOWED)
+        # `_begun` reads it: room is needed for all that may follow from the allowance.
         self.arrays[f"{name}_allowed"][0] = allowed
         self._asker = self.program.arrays.asking[name], count
         for room, places in list(self._rooms.items()):
@@ -278,6 +281,7 @@ class Rooms:
 
     def _grow(self, room: str, needed: int) -> None:
         """Let a room have at least so many places, and let what is in it stay."""
+        # Twice as many at least, so what is copied is O(1) for each place; a power of two, as the slots of tables are.
         places = max(2 * self._rooms[room], 1 << (needed - 1).bit_length())
         for name, array in self.program.arrays.declared.items():
             if array.room == room:
@@ -290,12 +294,14 @@ class Rooms:
         for table in self.program.arrays.tables.values():
             if table.room == room:
                 self.refill(table.name)
+        # Addresses of arrays that have moved: nobody may be given the old ones.
         self._parameters = self._given()
 
     def refill(self, name: str) -> None:
         """Put the keys of a table where their hashes say: there are more slots, or the keys have changed."""
         table, arrays = self.program.arrays.tables[name], self.arrays
         fresh = numpy.full(2 * self._rooms[table.room], -1, numpy.int64)
+        # The keys keep their numbers, so nothing that names them changes.
         keys, seed = arrays[f"{name}_keys"], arrays[f"{name}_meta"][3]
         self.compiled.hash_tables.refill(arrays[f"{name}_slots"], fresh, keys, table.width, seed)
         arrays[f"{name}_meta"][4] = len(fresh) - 1

@@ -284,14 +284,14 @@ class Running(Rooms):
     def advance(self, to_ms: int, now: int) -> list[tuple[int, str, list[Arrival]]]:
         """Let time pass from `now` until `to_ms`, and return the chunks that timers put out, each behind its time."""
         self.make_room(0)
-        self._run(_one_chunk(0, to_ms, -1), now, fires=True)
+        self._run(_one_chunk(0, to_ms, -1), now, fires=True)  # No source has -1: nothing but timers
         return self._chunks(())
 
     @property
     def next_due(self) -> int | None:
         """When the next timer is due, ms; None where none is."""
         timers = self.arrays.get("timers")
-        return int(timers[3]) if timers is not None and timers[0] else None
+        return int(timers[3]) if timers is not None and timers[0] else None  # The first of the heap
 
     def _chunks(self, arrivals: Sequence[Arrival]) -> list[tuple[int, str, list[Arrival]]]:
         """Return the chunks that were put out, in order: the time where a timer has, stream, timestamps and rows."""
@@ -340,7 +340,7 @@ class Running(Rooms):
                     return False
                 if value is None:
                     values[place] = 0
-                elif value.__class__ is not kind and kind is not None:
+                elif value.__class__ is not kind and kind is not None:  # True is an int to `isinstance`
                     return False
                 elif attribute in timed and not -FAR < row[attribute] < FAR:
                     self.refused = TOO_FAR
@@ -371,7 +371,7 @@ class Running(Rooms):
         if "text_starts" in self.arrays:
             given = {"text_starts": self.texts.starts, "text_bytes": self.texts.arena}
             if any(self.arrays[name] is not array for name, array in given.items()):
-                self.arrays.update(given)
+                self.arrays.update(given)  # The table has grown into others
                 self._parameters = self._given()
         self._alone = chunks.alone
         accepting = [(id, info) for id, info in self._tables if not info[REFUSED]]
@@ -427,7 +427,7 @@ class Running(Rooms):
             values = arrays[name][:count]
             given = self.values.numbers(column, types[place], values)
             if given is not values:
-                if given.dtype == values.dtype and given.flags.aligned:
+                if given.dtype == values.dtype and given.flags.aligned:  # As machine code reads it
                     lent[name] = given
                 else:
                     values[:] = given
@@ -448,13 +448,14 @@ class Running(Rooms):
         for place, (origin, type) in enumerate(self._shown[stream]):
             if origin is not None:
                 column = columns[origin[0]][origin[1]]
+                # All rows in their order: the column itself goes on, and nothing is gathered.
                 whole = count == len(column) and numpy.array_equal(source, self._ranks.first(count))
                 made.append(column if whole else rows_of(column, source, self.compiled.hash_tables))
             else:
                 name = f"{owner}_{place}"
                 made.append(self.values.column(arrays[name][:count], arrays[f"{name}_n"][:count], type))
         alone = self._alone and stream in self.program.single
-        causes = (source if alone else arrays[f"{owner}_cause"][:chunks]).copy()
+        causes = (source if alone else arrays[f"{owner}_cause"][:chunks]).copy()  # The next call writes there again
         firsts = arrays[f"{owner}_number"][:chunks].copy()
         times = arrays[f"{owner}_at"][:chunks].copy() if f"{owner}_at" in arrays else None
         stamps = None if self._keeps_timestamps and self._alone else arrays[f"{owner}_ts"][:count].copy()

@@ -146,6 +146,7 @@ class TextTable:
             The new number of each old one, int64; -1 of those that are forgotten.
         """
         kept = numpy.union1d(numpy.arange(len(self._first)), used)
+        # Bytes of their own: what begins anew is the table that they stand in.
         texts = self.texts(kept)
         fresh = numpy.full(len(self), -1, numpy.int64)
         self._reset()
@@ -181,6 +182,7 @@ class ObjectTable:
     def numbers(self, values: Sequence[Any]) -> Any:
         """Return the numbers of objects as an int64 array."""
         known = numpy.fromiter((value is not None for value in values), bool, len(values))
+        # The sum counts from 1, and number 0 is null: so these follow those that were given out.
         found = numpy.cumsum(known, dtype=numpy.int64) + len(self)
         found[~known] = 0
         self._objects += (value for value in values if value is not None)
@@ -323,6 +325,7 @@ def together(columns: Sequence[Any], names: Sequence[str] | None) -> Sequence[Ro
     """Return columns as rows, which are columns still where they have names (`names_of`)."""
     if names is None:
         return list(zip(*(one if isinstance(one, list) else one.to_pylist() for one in columns), strict=True))
+    # Rows are only made of them where somebody looks at rows.
     return ColumnarRows(pa.RecordBatch.from_arrays(columns, names), lambda: None)
 
 
