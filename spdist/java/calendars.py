@@ -14,6 +14,7 @@ __all__ = ["MILLISECONDS", "Day", "Fields", "Weeks", "add_unit", "day_number", "
 #: Milliseconds of a day.
 MILLISECONDS = 86_400_000
 
+# 1582-10-15, the first day of the Gregorian calendar
 _CUTOVER = -141_427
 #: From 1 January of year 0 of each calendar to 1970-01-01.
 _GREGORIAN_EPOCH, _JULIAN_EPOCH = 719_528, 719_530
@@ -31,6 +32,7 @@ class Day:
 
 
 def _first_of_year(year: int, julian: bool) -> int:
+    # Year 0 is a leap year, so of the years before this one (year + 3) // 4 are divisible by 4
     before = year + 3
     if julian:
         return 365 * year + before // 4 - _JULIAN_EPOCH
@@ -56,6 +58,7 @@ def day_number(year: int, month: int = 1, day: int = 1) -> int:
 def day_of(number: int) -> Day:
     """Return the day with a number."""
     julian = number < _CUTOVER
+    # An estimate by the 146,097 days of 400 Gregorian years, which the loops then put right
     year = (number + _GREGORIAN_EPOCH) * 400 // 146_097
     while _first_of_year(year, julian) > number:
         year -= 1
@@ -69,6 +72,7 @@ def day_of(number: int) -> Day:
 
 def weekday(number: int) -> int:
     """Return the day of the week, from 1 for Sunday to 7 for Saturday."""
+    # 1970-01-01 was a Thursday
     return (number + 4) % 7 + 1
 
 
@@ -113,6 +117,7 @@ class Weeks:
 
     def start(self, first_of_period: int) -> int:
         """Return the first day of week 1 of a year or month."""
+        # The one week that begins within the first seven days; if it leaves enough of them, the week before counts
         begin = self._begin(first_of_period + 6)
         return begin - 7 if begin - first_of_period >= self.least else begin
 
@@ -205,6 +210,7 @@ class Fields:
         self.values[name] = value
 
     def _stamp(self, *names: str) -> int:
+        # As the stamps of java.util.Calendar: 0 for what was not set, else the later the larger
         order = list(self.values)
         return max(order.index(name) for name in names) + 1 if all(name in order for name in names) else 0
 
@@ -215,6 +221,7 @@ class Fields:
         return self._day(weeks) * MILLISECONDS + rest - get("offset", 0)
 
     def _hour(self) -> int:
+        # Where no hour of the day was read, the hour of the half day or AM and PM alone are enough
         half = max(self._stamp("half_hour"), self._stamp("half")) if not self._stamp("hour") else 0
         if half or self._stamp("half_hour", "half") > self._stamp("hour"):
             return self.values.get("half_hour", 0) + 12 * self.values.get("half", 0)
@@ -226,6 +233,7 @@ class Fields:
         if get("era", 1) == 0:
             year = 1 - year
         first = day_number(year, get("month", 1))
+        # Calendar.selectFields: of the ways to name a day, the one whose fields were set last counts
         stamps = {
             "day": self._stamp("day"),
             "week_of_month": self._stamp("week_of_month", "weekday"),
@@ -234,6 +242,7 @@ class Fields:
             "week": self._stamp("week", "weekday"),
         }
         if not any(stamps.values()):
+            # No way is complete: a week without a weekday is enough, then a weekday without a week
             stamps = {name: self._stamp(name) for name in ("week_of_month", "weekday_in_month", "week")}
             if "weekday" in self.values and not any(stamps.values()):
                 stamps["weekday_in_month"] = self._stamp("weekday")
@@ -250,6 +259,7 @@ class Fields:
 
     def _nth(self, first: int, month: int, year: int, day: int) -> int:
         count = self.values.get("weekday_in_month", 1)
+        # A negative number counts from the end of the month
         last = 7 * count if count >= 0 else days_of_month(year, month) + 7 * (count + 1)
         on_or_before = first + last - 1
         return on_or_before - (weekday(on_or_before) - day) % 7

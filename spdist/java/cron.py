@@ -73,6 +73,7 @@ class _Field:
         if high < low and self.name == "year":
             raise _refused("a range of years must not end before it begins")
         size = self.high - self.low + 1
+        # A range that wraps goes on past the largest value; the remainder brings it back to the smallest
         stop = high if high >= low else high + size
         return {(value - self.low) % size + self.low for value in range(low, stop + 1, step or 1)}
 
@@ -147,6 +148,7 @@ class CronExpression:
 
     def next_after(self, ms: int) -> int | None:
         """Return the first time later than the second of `ms` (ms since epoch, UTC); None where there is none."""
+        # No year before 1970 can be named, so the search begins with its first second at the earliest
         time = max(ms, -1) // _SECOND * _SECOND + _SECOND
         day, moment = divmod(time, _DAY)
         today = date.fromordinal(_EPOCH + day)
@@ -181,6 +183,7 @@ class CronExpression:
         hour, rest = divmod(moment // _SECOND, 3600)
         minute, second = divmod(rest, 60)
         for h in self._hours[bisect_left(self._hours, hour) :]:
+            # Only in the hour that was asked for does the minute count, and only in that minute the second
             for m in self._minutes[bisect_left(self._minutes, minute) if h == hour else 0 :]:
                 at = bisect_left(self._seconds, second) if (h, m) == (hour, minute) else 0
                 if at < len(self._seconds):
@@ -211,6 +214,7 @@ class _MonthDays:
 
     def of(self, year: int, month: int) -> list[int]:
         """Return the days that are meant in one month, in order."""
+        # Days that the month lacks are left out before a weekday is looked for
         first_weekday, length = monthrange(year, month)
         days = [length - self.before_last] if self.before_last is not None else [d for d in self.days if d <= length]
         days = [d for d in days if d >= 1]
@@ -258,6 +262,7 @@ class _WeekDays:
     def of(self, year: int, month: int) -> list[int]:
         """Return the days that are meant in one month, in order."""
         first_weekday, length = monthrange(year, month)
+        # monthrange counts weekdays from 0 for Monday, Quartz from 1 for Sunday
         days = [d for d in range(1, length + 1) if (first_weekday + d) % 7 + 1 in self.days]
         if self.last:
             return days[-1:]

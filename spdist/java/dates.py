@@ -72,6 +72,7 @@ _NUMBERS: dict[str, Callable[[_Moment], int]] = {
     "k": lambda m: m.hour or 24,
     "m": lambda m: m.rest // 60_000 % 60,
     "s": lambda m: m.rest // 1000 % 60,
+    # From 1 for Monday
     "u": lambda m: (weekday(m.number) + 5) % 7 + 1,
     "w": lambda m: _WEEKS.of_year(m.number)[1],
 }
@@ -194,6 +195,7 @@ def _reads_number(letter: str, width: int, limited: bool) -> Reader:
         if limited:
             end = min(end, at + width)
         else:
+            # FastDateParser passes over blanks only where the width is not given
             while at < end and text[at].isspace():
                 at += 1
         behind = at
@@ -202,6 +204,7 @@ def _reads_number(letter: str, width: int, limited: bool) -> Reader:
         if behind == at:
             return None
         number = int(text[at:behind])
+        # Where Java's Integer.parseInt fails
         if number > 2**31 - 1:
             raise ValueError(f"{number} is too large for a part of a date")
         fields.set(name, change(number))
@@ -213,6 +216,7 @@ def _reads_number(letter: str, width: int, limited: bool) -> Reader:
 def _reads_name(letter: str) -> Reader:
     name, values = _NAMES[letter]
     known = {form.lower(): value for form, value in values.items()}
+    # The longer forms first: March begins with Mar
     forms = re.compile("|".join(sorted(known, key=len, reverse=True)), re.IGNORECASE)
 
     def read(text: str, at: int, fields: Fields) -> int | None:
@@ -227,6 +231,7 @@ def _reads_name(letter: str) -> Reader:
 
 def _reads_zone(letter: str, width: int) -> Reader:
     iso = letter == "X" or (letter == "Z" and width == 2)
+    # The longer names first, as in `_reads_name`
     names = "|".join(sorted(map(re.escape, _ZONES), key=len, reverse=True))
     if iso:
         pattern = re.compile(_ISO[3 if letter == "Z" else width])
@@ -267,6 +272,7 @@ class Pattern:
         self.text = text
         parts = _parts(text)
         self._writers = [self._literal(part) if literal else _writer(part[0], len(part)) for part, literal in parts]
+        # What follows decides how many digits a number takes; nothing follows the last part
         followed = [*pairwise(parts), *([(parts[-1], ("", True))] if parts else [])]
         self._readers = [_reader(part, literal, _is_number(*behind)) for (part, literal), behind in followed]
 

@@ -74,8 +74,10 @@ def zone_of(name: str) -> tzinfo:
     if offset is not None:
         hours = int(offset["h"] or offset["hh"])
         span = timedelta(hours=hours, minutes=int(offset["mm"] or 0), seconds=int(offset["ss"] or 0))
+        # The bound of Java's ZoneOffset
         if span > timedelta(hours=18):
             raise ValueError(f"'{name}' is too far from UTC")
+        # Java calls an offset of zero Z, and one behind UTC nothing at all
         shown = f"{offset['sign']}{_clock(span)}" if span else "" if offset.start("sign") else "Z"
         return timezone(-span if offset["sign"] == "-" else span, known[: offset.start("sign")] + shown)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9~/._+-]+", known):
@@ -83,6 +85,7 @@ def zone_of(name: str) -> tzinfo:
     try:
         return ZoneInfo(known)
     except (KeyError, OSError) as error:
+        # OSError: some names, such as America, are folders of the zone database
         raise ValueError(f"'{name}' is no time zone") from error
 
 
@@ -134,6 +137,7 @@ def _writer(letter: str, width: int) -> Callable[[datetime], str]:
         "E": lambda t: _cut(DAYS[t.isoweekday() % 7], width),
         "G": lambda t: {4: "Anno Domini", 5: "A"}.get(width, "AD"),
         "O": lambda t: ("GMT" + _short_offset(t, width)) if t.utcoffset() else "GMT",
+        # Cut off, not rounded
         "S": lambda t: f"{t.microsecond * 1000:09d}"[:width],
         "V": lambda t: str(t.tzinfo),
         "X": lambda t: _offset(t, ":" if width in (3, 5) else "", "Z", width > 1),
@@ -179,6 +183,7 @@ def _regular(letter: str, width: int, numbers_follow: bool) -> str:
             return r"\d{2}"
         if width < 4:
             return rf"-?\d{{{width},19}}"
+        # SignStyle.EXCEEDS_PAD: a year of more digits than letters needs its sign
         return rf"-\d{{{width},19}}|\+\d{{{width + 1},19}}|\d{{{width}}}" + ("" if numbers_follow else r"(?!\d)")
     if letter == "S":
         return rf"\d{{{width}}}"
@@ -220,6 +225,7 @@ class ZonedPattern:
                 literal = token if token[0] != "'" else "'" if token == "''" else token[1:-1].replace("''", "'")
                 regular += re.escape(literal)
                 self._writers.append(lambda _, literal=literal: literal)  # type: ignore[misc]
+        # Java closes the optional parts that are still open at the end
         self._regular = re.compile(regular + ")?" * depth)
 
     def _letter(self, token: str, behind: list[str]) -> str:
@@ -251,6 +257,7 @@ class ZonedPattern:
 
 def _take(values: dict[str, int], letter: str, width: int, part: str) -> None:
     if letter in "yu":
+        # DateTimeFormatter reads two digits from 2000 on, FastDateFormat around the present
         values["year"] = 2000 + int(part) if width == 2 else int(part)
     elif letter in "ML":
         values["month"] = int(part) if width < 3 else [name[:3] for name in MONTHS].index(part[:3]) + 1

@@ -60,15 +60,18 @@ def wrap64(value: int) -> int:
 
 def float32(value: float) -> float:
     """Return `value` rounded to the nearest 32-bit float; what is too large becomes infinite."""
+    # One scratch serves all threads: CPython switches them at calls and jumps back, of which there are none here
     _SCRATCH[0] = value
     return _SCRATCH[0]
 
 
 def long_to_float32(value: int) -> float:
     """Return the ``long`` `value` as a float, rounded once (Java's ``(float) long``), not first to a double."""
+    # A double holds each of these exactly, so the float is the only rounding
     if -_EXACT_IN_DOUBLE <= value <= _EXACT_IN_DOUBLE:
         return float32(value)
     # Round to odd: the sticky bit keeps the second rounding from seeing a tie that is none.
+    # 40 bits are more than the 24 of a float and fewer than the 53 of a double
     shift = abs(value).bit_length() - 40
     high = abs(value) >> shift
     if abs(value) & ((1 << shift) - 1):
@@ -96,6 +99,7 @@ def double_to_long(value: float) -> int:
 
 def divide_integers(left: int, right: int) -> int:
     """Return the quotient towards zero; `right` is not 0."""
+    # Python rounds down and Java towards zero, which differs where the signs do
     return left // right if (left >= 0) == (right > 0) else -(-left // right)
 
 
@@ -107,6 +111,7 @@ def remainder_integers(left: int, right: int) -> int:
 
 def remainder_reals(left: float, right: float) -> float:
     """Return the remainder with the sign of `left`; NaN where `left` is infinite; `right` is not 0."""
+    # math.fmod raises for an infinite left side
     return math.nan if math.isinf(left) else math.fmod(left, right)
 
 
@@ -210,6 +215,7 @@ def _java_whole(value: float, significant: int) -> str | None:
     if not 2.0 ** (significant + 1) <= magnitude < 2.0**63:
         return None
     number = int(magnitude)
+    # Java's FloatingDecimal: how many decimal digits the bits beyond the significant ones cannot tell
     scarce = int((number.bit_length() - significant - 2) * _DIGITS_PER_BIT)
     number, rest = divmod(number, 10**scarce)
     number += rest >= 10**scarce // 2 if scarce else 0
@@ -228,6 +234,7 @@ def _double_text(value: float) -> str:
         return repr(value)  # where both write plain decimals, they write the same
     if not math.isfinite(value):
         return _not_finite(value)
+    # Java writes at least two digits of it, where the shortest decimal has one
     if abs(value) == _LEAST:
         return "4.9E-324" if value > 0 else "-4.9E-324"
     return _java_whole(value, 53) or _java_real(repr(value))

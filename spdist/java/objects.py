@@ -119,6 +119,7 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, Mapping):
         if not isinstance(right, Mapping) or len(left) != len(right):
             return False
+        # As keys of a plain dictionary an Integer 1 and a Long 1 would be one
         others = {_key_of(key): value for key, value in entries(right)}
         return all(key in others and same(value, others[key]) for key, value in _keyed(left))
     if isinstance(left, set | frozenset) and isinstance(right, set | frozenset):
@@ -130,6 +131,7 @@ def same(left: Any, right: Any) -> bool:
 def _hash_of_text(text: str) -> int:
     code = 0
     for character in text:
+        # String.hashCode runs over units of UTF-16, of which such a character has two
         if character > "\uffff":
             point = ord(character) - 0x10000
             for unit in (0xD800 + (point >> 10), 0xDC00 + (point & 0x3FF)):
@@ -145,17 +147,21 @@ def hash_of(value: Any) -> int:
         return 0
     if isinstance(value, str):
         return _hash_of_text(value)
+    # In front of the numbers, as a bool is an int in Python; these are the codes of Boolean.hashCode
     if value is True or value is False:
         return 1231 if value else 1237
     if isinstance(value, int):
         whole = int(value)
+        # Java's >>> brings in zeros, Python's >> the sign: the low 32 bits are the same
         return (whole ^ (whole >> 32)) & 0xFFFF_FFFF if is_long(value) else whole & 0xFFFF_FFFF
     if isinstance(value, Float):
         return int(struct.unpack("<I", struct.pack("<f", value if value == value else math.nan))[0])
     if isinstance(value, float):
+        # All NaNs have one code: Double.hashCode takes doubleToLongBits, which knows one NaN only
         low, high = struct.unpack("<II", struct.pack("<d", value if value == value else math.nan))
         return int(low ^ high)
     if isinstance(value, Mapping):
+        # A sum, so that the order of the entries does not matter
         return sum(hash_of(key) ^ hash_of(part) for key, part in entries(value)) & 0xFFFF_FFFF
     if isinstance(value, set | frozenset):
         return sum(map(hash_of, value)) & 0xFFFF_FFFF
@@ -170,6 +176,7 @@ def hash_of(value: Any) -> int:
 def bucket_of(key: Any, capacity: int) -> int:
     """Return the bucket of a key in a ``java.util.HashMap`` of `capacity` buckets, which iterates bucket by bucket."""
     code = hash_of(key)
+    # HashMap.hash mixes the upper half in, as only the low bits choose the bucket
     return (code ^ (code >> 16)) & (capacity - 1)
 
 
@@ -184,6 +191,7 @@ def capacity_for(size: int) -> int:
 def concurrent_capacity(size: int) -> int:
     """Return how many buckets a ``java.util.concurrent.ConcurrentHashMap`` has that held up to `size` keys."""
     capacity = 16
+    # Other than a HashMap it grows when it reaches three quarters, not when it exceeds them
     while size >= capacity * 0.75:
         capacity *= 2
     return capacity
@@ -202,6 +210,7 @@ def concurrent_order(keys: Iterable[Any]) -> list[Any]:
     """
     buckets: list[list[tuple[int, Any]]] = [[] for _ in range(16)]
     for size, key in enumerate(keys, 1):
+        # ConcurrentHashMap.spread keeps 31 bits of the mixed code
         code = bucket_of(key, 1 << 31)
         buckets[code & (len(buckets) - 1)].append((code, key))
         if size >= len(buckets) * 0.75:
@@ -212,11 +221,14 @@ def concurrent_order(keys: Iterable[Any]) -> list[Any]:
 
 def set_order(keys: Collection[Any]) -> list[Any]:
     """Return keys in the order of a ``java.util.HashSet`` that a ``ConcurrentHashMap`` was copied to; see there."""
+    # `new HashSet(collection)` asks for size / 0.75 + 1 buckets, at least 16, and gets the next power of two
     capacity = 1 << max(15, int(len(keys) / 0.75)).bit_length()
     return sorted(concurrent_order(keys), key=lambda key: bucket_of(key, capacity))
 
 
 def _parted(bucket: list[tuple[int, Any]], bit: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
+    # ConcurrentHashMap.transfer hands on the longest end of a bucket that goes to one side as it is,
+    # and puts the entries before that one by one in front
     end = len(bucket)
     while end and not (bucket[end - 1][0] ^ bucket[-1][0]) & bit:
         end -= 1
@@ -292,6 +304,7 @@ class HashMap(dict[Any, Any]):
 
     def reserve(self, size: int) -> None:
         """Make the table large enough for `size` entries that are about to come."""
+        # HashMap.putMapEntries sizes a table that is not there yet for the other map alone
         if not self._capacity and size:
             self._capacity = 1
             while self._capacity < int(size / 0.75 + 1):
@@ -326,11 +339,13 @@ class HashMap(dict[Any, Any]):
 
     def history(self) -> list[tuple[Any, Any]]:
         """Return keys and values in the order in which the keys came."""
+        # In a comprehension, a function of its own, `super` needs its arguments
         return [(_value_of(key), super(HashMap, self).__getitem__(key)) for key in super().__iter__()]
 
     def _order(self) -> list[Any]:
         keys = list(super().__iter__())
         if len(keys) > 1:
+            # Sorting is stable: within a bucket keys stay in the order in which they came, as in Java's linked list
             keys.sort(key=lambda key: bucket_of(_value_of(key), self._capacity))
         return keys
 

@@ -11,6 +11,7 @@ __all__ = ["PlaceOfObject", "place_of_real", "place_of_text"]
 
 _DOUBLE, _LONG = Struct(">d"), Struct(">q")
 _MOST = 2**63 - 1
+# Without the sign, which platforms set differently for NaN: so it is behind infinity
 _NAN: int = _LONG.unpack(_DOUBLE.pack(float("nan")))[0] & _MOST
 
 
@@ -19,6 +20,7 @@ def place_of_real(value: float) -> int:
     if value != value:
         return _NAN
     bits: int = _LONG.unpack(_DOUBLE.pack(value))[0]
+    # Bits of negatives grow as the number sinks: turning all but the sign round puts them in order
     return bits if bits >= 0 else bits ^ _MOST
 
 
@@ -48,4 +50,5 @@ class PlaceOfObject:
         return self._code
 
     def __lt__(self, other: PlaceOfObject) -> bool:
+        # Bit 31 is the sign of the difference as an int of Java's
         return (self._code - other._code) & 0x8000_0000 != 0

@@ -75,6 +75,7 @@ def _binary(expression: ast.Binary) -> str:
     explicit = isinstance(expression.left, ast.Not) and strength > _AND
     left = f"({_write(expression.left)[0]})" if explicit else _within(expression.left, strength)
     explicit = isinstance(expression.right, ast.Not) and strength > _AND
+    # All operators bind from the left: an equally strong one on the right needs its parentheses
     right = f"({_write(expression.right)[0]})" if explicit else _within(expression.right, strength + 1)
     return f"{left} {expression.op} {right}"
 
@@ -133,6 +134,7 @@ def list_of(texts: Iterable[str]) -> str:
 
 def string(text: str) -> str:
     """Return a string in the quotes that it allows; there are no escapes."""
+    # Only three quotes may hold control characters and line ends
     if not _CONTROL.search(text):
         if "'" not in text and '"' not in text:
             return f"'{text}'"

@@ -162,6 +162,7 @@ def _language(found: list[Token], at: int) -> str:
 
 
 def _python(token: Token) -> Iterator[tuple[int, Any, str]]:
+    # A body that is not closed goes to the end of the text, without a brace of its own
     body = token.text[1 : -1 if token.closed else None]
     yield token.start, Punctuation, "{"
     inner: Any = PythonLexer()

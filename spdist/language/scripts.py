@@ -61,6 +61,7 @@ def read_script(definition: ast.FunctionDefinition, allowed: bool) -> tuple[Scri
     allowed : bool
         Whether apps may bring Python code.
     """
+    # A function without a body returns null
     script = Script(definition.name, definition.returns, inspect.cleandoc(definition.body) or "pass")
     return script, _wrong(definition, script, allowed)
 
@@ -84,6 +85,7 @@ def _wrong(definition: ast.FunctionDefinition, script: Script, allowed: bool) ->
     try:
         python.parse("\n".join(script.lines) + "\n")
     except (SyntaxError, ValueError) as error:
+        # The line with `def` stands in front of the body
         line = f" in its line {error.lineno - 1}" if isinstance(error, SyntaxError) and error.lineno else ""
         said = error.msg if isinstance(error, SyntaxError) else str(error)
         return SiddhiTypeError(f"The function '{definition.name}' is no Python{line}: {said}", span=definition.span)

@@ -99,6 +99,7 @@ def described(id: str, resolve: Callable[..., Any], *, of_stream: bool = False) 
     """
     if isinstance(resolve, Signature):
         return str(resolve)
+    # Most refuse many arguments; those that take any number refuse none at all
     for count in (_TOO_MANY, 0):
         arguments = (Type.OBJECT,) * count, (None,) * count
         try:

@@ -45,6 +45,7 @@ _RANK = {Type.INT: 0, Type.LONG: 1, Type.FLOAT: 2, Type.DOUBLE: 3}
 def promote(left: Type, right: Type) -> Type | None:
     """Return the type of arithmetic between two numbers (double > float > long > int); None where one is no number."""
     if left in _RANK and right in _RANK:
+        # float wins over long, as in Java, although it holds fewer digits
         return left if _RANK[left] >= _RANK[right] else right
     return None
 

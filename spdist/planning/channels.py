@@ -73,6 +73,7 @@ def check_channels(topology: Topology, existing: Mapping[str, int], text: str = 
         would be found elsewhere than where they were put. WSO2 deletes such a topic with its data; we never do.
         Its code is `PlanningRule.CHANNEL`; where several do not fit it holds them.
     """
+    # Topics of users' sources are of the embedded log, not of the broker that was asked what is there
     fed = {one.topic for group in topology.groups for one in group.inputs if one.user_source}
     found: list[tuple[Topic, str, str]] = []
     for topic in topology.topics:

@@ -87,6 +87,7 @@ class Children:
         used |= {aggregation.name for aggregation in aggregations}
         used |= {one.input.stream.name for one in group.aggregations if one.input is not None}
         nodes = (*(element.node for element in group.elements), *aggregations)
+        # An app's own functions are definitions too, and are called by their name
         used |= {call.id for node in nodes for call in node.walk() if isinstance(call, FunctionCall)}
         found: list[Definition] = [self.reads[group.name]] if group.name in self.reads else []
         for name in sorted(used & self.definitions.keys(), key=self._order.__getitem__):
@@ -119,6 +120,7 @@ class Children:
         assert aggregation.input is not None
         stream = aggregation.input.stream.name
         name = stand_in(stream, group.name)
+        # The inferred form has no annotations: a source would feed it, and the store would get each event twice
         dry = replace(self._inferred(stream), name=name)
         annotations = without(aggregation.annotations, "dist")
         return dry, replace(_renamed(aggregation, stream, name), annotations=annotations)

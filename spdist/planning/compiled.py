@@ -100,6 +100,7 @@ class CompiledInstance:
             The text is wrong.
         """
         known = catalog(scripts)
+        # The catalog is part of the key: what is registered later gives another one, and names may mean another thing
         return cls(assignment, _checked(assignment.text, known), known)
 
     def attributes(self, topic: str) -> tuple[str, str] | None:
@@ -113,4 +114,5 @@ class CompiledInstance:
 
     def left(self, before: CompiledInstance) -> set[str]:
         """Return the topics whose events only the version before understands: it must process those that wait."""
+        # Topics of users hold messages, which every version maps anew
         return {one.topic for one in before.assignment.inputs if not one.into and not self.reads_on(one.topic, before)}

@@ -141,6 +141,7 @@ class Element:
 
 def read_elements(app: SiddhiApp, problems: Problems) -> tuple[Element, ...]:
     """Return the elements of `app` in the order of the text; what is wrong with their ``@dist`` goes to `problems`."""
+    # One count for the whole app: Siddhi numbers unnamed queries, those of partitions too, in the order of the text
     numbers = count(1)
     elements = []
     partitions = 0
@@ -191,6 +192,7 @@ def _partition(node: Partition, label: str, numbers: Iterator[int], problems: Pr
                 "compute the range's label in a query first, and partition by that attribute",
                 PlanningRule.PARTITION_KEY,
             )
+        # Other expressions are refused where the group turns out to have several instances
         keys[key.stream.name] = key.value.name if isinstance(key.value, Variable) else None
     return Element(node, label, group, asked, parallel, parts, keys)
 
@@ -222,5 +224,6 @@ def _dist(annotations: tuple[Annotation, ...], label: str, problems: Problems) -
         problems.add(
             f"{label}: parallel '{parallel}' is not a whole number from 1 to 9999", dist.span, "write parallel='2'"
         )
+        # Reading goes on with what does least, to find the other mistakes as well
         parallel = "1"
     return group or DEFAULT_GROUP, bool(group), int(parallel)

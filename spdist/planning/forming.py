@@ -38,6 +38,7 @@ _KINDS: tuple[tuple[type[Definition], Kind], ...] = (
 )
 
 
+# Compared by identity: groups are keys of mappings, which what they consist of could not be
 @dataclass(frozen=True, eq=False)
 class Group:
     """An execution group in the making.
@@ -157,6 +158,7 @@ def _together(
     def first(name: str) -> str:
         """Return the aggregation that stands for all that go together with `name`."""
         while together[name] != name:
+            # Halves the way on each look, so that long rows of joined aggregations stay cheap
             together[name] = name = together[together[name]]
         return name
 

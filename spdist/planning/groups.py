@@ -125,6 +125,7 @@ def _execution_groups(
         inputs, outputs = wiring.inputs[group.name], wiring.outputs[group.name].values()
         crossing = [*(one.stream for one in inputs), *(one.stream for one in outputs)]
         instances = children.of(group, crossing)
+        # Texts of instances differ in the name only
         characters += len(instances[0].text) * len(instances)
         limits.check_characters(characters, group)
         found.append(
@@ -139,6 +140,7 @@ def _execution_groups(
                 holds=_holds(group, received.definitions, received.subscriptions),
                 stores=_stores(group, received.definitions),
                 aggregations=tuple(one.name for one in group.aggregations),
+                # With @app:playback a topic that may stay empty would hold up the clock of the group
                 faults=() if app.playback else coming_back(group, received, wiring),
             )
         )
@@ -210,6 +212,7 @@ def split_groups(topology: Topology, shards: int, scripts: bool = False) -> Topo
     split = [replace(group, shards=shards) if _possible(group, scripts) else group for group in topology.groups]
     names = {one.name: shard_names(one.name, group.shards) for group in split for one in group.instances}
 
+    # Each shard publishes under a name of its own, and readers wait for every name
     def waited_for(producers: tuple[str, ...]) -> Iterator[str]:
         for name in producers:
             yield from names[name]

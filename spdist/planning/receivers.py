@@ -105,15 +105,18 @@ def receive(
         sources = find_annotations(definition.annotations, "source") if definition else ()
         if not sources or not isinstance(definition, StreamDefinition):
             continue
+        # Who reads the stream alone and fills it too hands its own events on without a topic
         others = [group for group in writing.get(name, ()) if group is not readers[0]]
         if len(readers) == 1 and readers[0].parallel == 1 and not others:
             own[readers[0].name, name] = topic_name("log", app, name)
             continue
+        # Whoever else reads the stream gets it from the passthrough groups, and must not read the source again
         known[name] = replace(definition, annotations=without(definition.annotations, "source"))
         for number, source in enumerate(sources, 1):
             further = f".{number}" if number > 1 else ""
             called = f"{app}-{_PASSTHROUGH}-{name}{further}"
             while called in taken:
+                # A user's own group may have that name
                 called += "_"
             read = _read(definition, source, definitions)
             group = _passthrough(called, read, definition, source, problems)
@@ -149,6 +152,7 @@ def _passthrough(
     )
     part = QueryPart("passthrough", query, (StreamRef(read.name),), StreamRef(definition.name), ())
     parallel = _parallel(source, definition.name, problems)
+    # -1: it stands nowhere among the elements of the text
     element = Element(query, f"the @source of stream '{definition.name}'", name, True, parallel, (part,), {}, -1)
     return Group(name, parallel, (element,), receiver=True)
 

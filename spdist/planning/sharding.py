@@ -129,6 +129,7 @@ class _KeySearch:
         used = {source.stream_id for source in query.scope.sources} | {query.target}
         used |= {node.table for node in query.query.walk() if isinstance(node, ast.In)}
         used |= {node.name for node in query.query.walk() if isinstance(node, ast.StreamRef) and not node.inner}
+        # A table or named window of another shard would be another one
         for name in sorted(used & self._stored):
             self.reasons.append(f"query '{query.name}' uses '{name}', which is one for all keys")
         for id in sorted(_called(query) & _DRAWN):
@@ -149,8 +150,10 @@ class _KeySearch:
             if known != attribute or stream in self._followed:
                 continue
             self._followed.add(stream)
+            # A fault arises in the shard of the event that failed, so the stream of that event is split in the same way
             needed = [(stream[1:], attribute)] if stream.startswith("!") else []
             for writer in self._writers.get(stream, ()):
+                # What a partition puts out is in the shard of its key, so nothing else may be followed back through it
                 origin = None if writer.partition is not None else self._followed_back(writer, attribute)
                 if origin is not None:
                     needed.append(origin)
@@ -159,6 +162,7 @@ class _KeySearch:
                         f"'{stream}' must be split by '{attribute}', which query '{writer.name}' does not hand on as "
                         "it is"
                     )
+            # The last one is taken first: reversed, reasons come in the order of the text
             waiting += reversed(needed)
 
     def _followed_back(self, writer: CheckedQuery, attribute: str) -> tuple[str, str] | None:
@@ -193,6 +197,7 @@ class _KeySearch:
                 value = partition.keys[stream].value
                 if not isinstance(value, ast.Variable) or value.name != name:
                     return False
+            # A circle of inner streams has no beginning at which a key could enter
             elif origin in way or stream not in partition.inner or stream not in within:
                 return False
             elif origin not in done:
@@ -222,6 +227,7 @@ def _origin(query: CheckedQuery, attribute: str) -> tuple[str, str] | None:
             reference = scope.resolve(expression)
     except (IndexError, ValueError, LookupError):
         return None
+    # The list of all values of a counted element is no value that could be hashed
     if reference.multiple:
         return None
     return scope.sources[reference.source].stream_id, scope.name_of(reference)

@@ -28,6 +28,7 @@ def sink_hosts(stream: Stream, received: Received, *, embedded: bool = False) ->
     """
     own = received.reading_sources.get(stream.name, ())
     makers = [group.name for group in stream.producers]
+    # Groups whose instances together see each event once
     whole = [g.name for g, s in stream.readers if g.parallel == 1 or s.strategy is not Strategy.ALL]
     making = set(makers)
     hearing = [name for name in whole if name in making]

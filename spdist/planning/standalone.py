@@ -160,5 +160,6 @@ def _check_types(streams: list[ast.StreamDefinition], text: str) -> None:
         if annotation.get("type") not in known
     ]
     if wrong:
+        # The first one is raised, and tells of the others
         wrong[0].errors = tuple(wrong)
         raise wrong[0]

@@ -71,6 +71,7 @@ def subscribe(groups: Sequence[Group], definitions: Definitions, problems: Probl
     plain = [(element, group) for group in groups if not group.aggregations for element in group.elements]
     for element, group in sorted(plain, key=lambda one: one[0].position):
         ledger.add(element, group)
+    # Groups of aggregations come last, as in WSO2, whatever the place of their queries in the text
     for group in groups:
         for aggregation in group.aggregations:
             assert aggregation.input is not None
@@ -98,6 +99,7 @@ class _Ledger:
             self._partition(stream, key, element, group)
         for part in element.parts:
             ids = dict.fromkeys(ref.name for ref in part.inputs if not ref.fault)
+            # A query over a stream that the group has split sees all events of its keys, whatever it keeps of them
             free = not element.is_partition and not any((group.name, name) in self.split for name in ids)
             if group.parallel > 1 and free:
                 _check_parallel(part, group, self.definitions, self.problems)
@@ -150,6 +152,7 @@ class _Ledger:
 
     def _subscription(self, name: str, element: Element, part: QueryPart, group: Group) -> Subscription:
         kind, key = kind_of(name, self.definitions), None
+        # In front of all else: one instance reads everything, even of a partition
         if group.parallel == 1:
             strategy = Strategy.ALL
         elif (group.name, name) in self.split:
@@ -165,6 +168,7 @@ class _Ledger:
         known = of_group.setdefault(name, new)
         if known.strategy is new.strategy:
             return
+        # WSO2's rule: a query in front of the partition takes its share by the key as well
         if known.strategy is Strategy.ROUND_ROBIN and new.strategy is Strategy.FIELD_GROUPING:
             of_group[name] = new
             return

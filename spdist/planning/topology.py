@@ -98,6 +98,7 @@ class GroupInput:
             return (index,)
         if self.strategy is Strategy.ALL:
             return tuple(range(self.partitions))
+        # 0 where there are fewer partitions than instances: then the last one reads all of them
         share = self.partitions // parallel
         end = self.partitions if index == parallel - 1 else (index + 1) * share
         return tuple(range(index * share, end))
@@ -291,6 +292,7 @@ class Topology(Shown):
                 idle_ms=self.idle_ms,
             )
             for group in self.groups
+            # A list of one, so that it is computed once for a group and not for each instance
             for echoes in [[group.echoes(one) for one in group.inputs]]
             for index, instance in enumerate(group.instances)
         )

@@ -70,6 +70,7 @@ def waits(checked: CheckedApp, among: Collection[str]) -> tuple[Wait, ...]:
 def _of(query: CheckedQuery) -> Iterator[Wait]:
     source = query.query.input
     if isinstance(source, ast.PatternInput):
+        # An absence at the end makes the pattern put out when it is over; another one lies further back
         last = _last(source.element)
         for element, _ in pattern_elements(source.element):
             if isinstance(element, ast.AbsentState):

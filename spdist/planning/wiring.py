@@ -64,6 +64,7 @@ class _Channels:
         """Return what a reader reads."""
         if subscription.strategy is Strategy.FIELD_GROUPING:
             return self.keyed[subscription.key]
+        # There is one as soon as any reader does not split the stream
         assert self.free is not None
         return self.free
 
@@ -89,6 +90,7 @@ def wire(app: str, received: Received, transport: str, problems: Problems) -> Wi
             if (output := _output(stream, producer, channels)).publishing:
                 wiring.outputs[producer.name][name] = output
     for group in groups:
+        # Sources were wired first, then stream after stream of the app: a group's own order is that of its text
         order = {name: position for position, name in enumerate(received.subscriptions[group.name])}
         wiring.inputs[group.name].sort(key=lambda one: order[one.stream])
     return wiring
@@ -100,6 +102,7 @@ def _read_sources(received: Received, wiring: Wiring) -> None:
         for name, subscription in received.subscriptions[group.name].items():
             if (group.name, name) in received.own:
                 topic = received.own[group.name, name]
+                # A partition for each instance, since each reads its own copy of the source
                 wiring.topics[topic] = Topic(topic, group.parallel)
                 wiring.owners[topic] = name
                 wiring.inputs[group.name].append(
@@ -158,6 +161,7 @@ def _channels(app: str, stream: Stream, transport: str) -> _Channels:
     keyed: dict[str | None, Publishing] = {}
     for key in keys:
         offered = max(g.parallel for g, s in stream.readers if s.strategy is Strategy.FIELD_GROUPING and s.key == key)
+        # Those who take turns read the joint topic, where each of them needs a partition of its own
         partitions = max(offered, taking_turns if key == joint else 1)
         topic = topic_name(transport, app, stream.name, key)
         keyed[key] = Publishing(Strategy.FIELD_GROUPING, offered, topic, partitions, key)
@@ -190,6 +194,7 @@ def _input(stream: Stream, group: Group, subscription: Subscription, channels: _
 
 def _output(stream: Stream, producer: Group, channels: _Channels) -> GroupOutput:
     readers = [(group, s, channels.of(s)) for group, s in stream.readers if group is not producer]
+    # What only the producer itself reads reaches its queries without a topic
     wanted = {channel.topic for *_, channel in readers}
     each = [
         Publishing(s.strategy, group.parallel, channel.topic, channel.partitions)
@@ -203,6 +208,7 @@ def _output(stream: Stream, producer: Group, channels: _Channels) -> GroupOutput
 
 def check_cycles(groups: Sequence[Group], wiring: Wiring, problems: Problems) -> None:
     """Refuse groups that feed each other where time comes from events only: each would wait for the others' clocks."""
+    # Instances are called <group>-<i>, and are not split into shards yet
     publishers = {g.name: {p.rpartition("-")[0] for i in wiring.inputs[g.name] for p in i.producers} for g in groups}
     before = {name: _all_before(name, publishers) for name in publishers}
     reported: set[str] = set()

@@ -67,6 +67,7 @@ def _equal(left: Any, right: Any) -> bool:
         return other is not None and bool(left == other)
     if _is_text(left):
         return bool(left == (str(right) if _is_number(right) else right if _is_text(right) else None))
+    # By type first: in Python True equals 1
     return type(left) is type(right) and bool(left == right)
 
 
@@ -239,6 +240,7 @@ class _ConditionReader:
     def _single(self) -> Condition:
         if self.skip() == "!":
             behind = self.text[self.at + 1 :].lstrip(" ")[:1]
+            # In front of a path it asks whether that is missing, which `_comparison` reads
             if behind not in ("$", "@"):
                 self.at += 1
                 inner = self._single()
@@ -260,6 +262,7 @@ class _ConditionReader:
             operator = self._operator()
             right = self._operand()
         except InvalidPathError:
+            # No comparison follows: the path alone asks whether it exists
             self.at = mark
             if path is None:
                 raise

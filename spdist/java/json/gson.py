@@ -26,6 +26,7 @@ def parse_gson(text: str) -> Any:
     if not reader.peek():
         return None
     value = reader.value()
+    # Gson's JsonParser asks for the end of the text only where the value is not null
     if value is not None and reader.peek():
         reader.refuse()
     return value
@@ -58,6 +59,7 @@ class _GsonReader:
         if first and first in "'\"":
             return self._string(first)
         word = self._word()
+        # Gson compares the words null, true and false in any case
         if word.lower() in _WORDS:
             return _WORDS[word.lower()]
         return float(word) if _NUMBER.fullmatch(word) else word
@@ -119,6 +121,7 @@ class _GsonReader:
             key = self._string(first) if first and first in "'\"" else self._word()
             mark = self.peek()
             self.at += 1
+            # Lenient Gson takes name:value, name=value and name=>value
             if mark == "=" and self.text[self.at : self.at + 1] == ">":
                 self.at += 1
             elif mark not in (":", "="):

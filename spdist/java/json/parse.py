@@ -75,6 +75,7 @@ def _parsed(text: str, make: Maker) -> Any:
             text, parse_float=_fraction, parse_constant=_no_constant, object_pairs_hook=lambda pairs: make(pairs)
         )
     except ValueError:
+        # Only for what is no strict JSON: the reader in Python is far slower than that of `json`
         return _Smart(text, make).parse()
     return _with_arrays(found)
 
@@ -83,6 +84,7 @@ def _with_arrays(value: Any) -> Any:
     if type(value) is list:
         return JSONArray(map(_with_arrays, value))
     if isinstance(value, dict):
+        # By the methods of dict: those of HashMap put the keys into Java's order for each call
         for key in list(dict.keys(value)):
             part = dict.__getitem__(value, key)
             if isinstance(part, list | dict):
@@ -106,6 +108,7 @@ class _Smart:
 
     def parse(self) -> Any:
         """Return the first value; what follows it is not read."""
+        # Without stops a bare word takes all of the text
         return self._value("")
 
     def _skip(self) -> str:
@@ -138,6 +141,7 @@ class _Smart:
         if not word or word[0] not in "-0123456789" or not _NUMBER.match(word):
             return word
         if word.lstrip("-").isdecimal() or word == "-":
+            # json-smart's parseNumber adds up the digits behind the sign: without any the sum is 0
             return int(word) if word != "-" else 0
         if word[-1] in "eE":
             return word
@@ -159,6 +163,7 @@ class _Smart:
             if character == "\\" and self.at < end:
                 parts.append(self._escape())
             elif character >= " " or character in _BLANK:
+                # Other control characters are left out: the permissive mode ignores them
                 parts.append(character)
         _refuse(text, self.at)
 
@@ -169,6 +174,7 @@ class _Smart:
             digits = self.text[self.at : self.at + (4 if escaped == "u" else 2)]
             self.at += len(digits)
             return chr(int(digits, 16))
+        # An escape that json-smart does not know leaves nothing behind
         return escaped if escaped in "\"'\\/" else _ESCAPES.get(escaped, "")
 
     def _object(self) -> Any:
@@ -229,6 +235,7 @@ class _Org:
             self.at += 1
             if character > " ":
                 return character
+        # Beyond the end too: whoever only looks at a character takes one step back
         self.at += 1
         return ""
 
@@ -247,6 +254,7 @@ class _Org:
             key = _org_name(self._value())
             if self._clean() != ":":
                 _refuse(self.text, self.at)
+            # org.json's putOnce refuses what Gson and json-smart overwrite
             if members.has(key):
                 raise ValueError(f"the key '{key}' occurs twice")
             members.put(key, self._value())
@@ -259,6 +267,7 @@ class _Org:
             return True
         if not mark or mark not in ",;":
             _refuse(self.text, self.at)
+        # A mark in front of the closing bracket adds nothing
         if self._clean() == closing:
             return True
         self.at -= 1
@@ -271,6 +280,7 @@ class _Org:
             return members
         self.at -= 1
         while True:
+            # In org.json nothing in front of a comma is null
             empty = self._clean() == ","
             self.at -= 1
             members.append(_NULL if empty else self._value(True))
@@ -286,6 +296,7 @@ class _Org:
             return self.object()
         if first == "[":
             array = self._array()
+            # An array within an array is written as a part of it; only the outer one is an object that an app passes on
             return array if inside else org_array(array)
         start = self.at
         while self.at < len(self.text) and self.text[self.at] >= " " and self.text[self.at] not in ',:]}/\\"[{;=#':
@@ -330,9 +341,11 @@ def _org_word(word: str, reader: _Org) -> Any:
     if word[0] in "-0123456789":
         try:
             if any(mark in word for mark in ".eE"):
+                # Java's Double.valueOf takes the f and d of its literals
                 number = float(word[:-1] if word[-1] in "fFdD" else word)
                 return number if abs(number) != float("inf") else word
             whole = int(word)
+            # A whole number counts as one only as Java writes it: 007 and -0 stay texts
             if str(whole) == word and LONG_MIN <= whole <= LONG_MAX:
                 return whole
         except ValueError:

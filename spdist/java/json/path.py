@@ -57,6 +57,7 @@ class ModificationError(PathError):
     """What a path found cannot be changed like that."""
 
 
+# A member may be null: this says that there is none
 _UNDEFINED = object()
 
 
@@ -122,12 +123,14 @@ class PathStep:
         return False
 
     def _refuse(self, what: str) -> None:
+        # Behind a wildcard, a slice, a filter or a scan what does not fit is passed over
         if self.upstream_definite:
             raise PathNotFoundError(what)
 
     def _element(self, values: list[Any], index: int, found: FoundPlaces) -> None:
         position = index + len(values) if index < 0 else index
         if 0 <= position < len(values):
+            # The place keeps the number as written: one from the end can be read, but not set
             self.follow((values, index), values[position], found)
 
 
@@ -197,6 +200,7 @@ class Wildcard(PathStep):
                 try:
                     self._element(value, index, found)
                 except PathNotFoundError:
+                    # JsonPath's WildcardPathToken forgives what an element lacks, but not what a member lacks
                     if found.required:
                         raise
 
@@ -317,6 +321,7 @@ class Scan(PathStep):
 
 def _numbers(value: Any, more: list[Any]) -> list[float]:
     parts = [*(value if isinstance(value, list) else ()), *more]
+    # A bool is an int in Python
     numbers = [float(part) for part in parts if isinstance(part, int | float) and not isinstance(part, bool)]
     if not numbers:
         raise PathError("there are no numbers to calculate with")
@@ -327,6 +332,7 @@ def _deviation(value: Any, more: list[Any]) -> float:
     numbers = _numbers(value, more)
     count, total = float(len(numbers)), sum(numbers)
     variance = sum(number * number for number in numbers) / count - total * total / count / count
+    # Rounding may bring it below 0, where Java's Math.sqrt is NaN and Python's raises
     return math.sqrt(variance) if variance >= 0 else math.nan
 
 
@@ -401,8 +407,10 @@ class JsonPath:
             before = step
         self.definite = True
         for step in steps:
+            # Only after all steps are linked: some are definite only as the last one
             step.upstream_definite = self.definite
             self.definite = self.definite and step.definite
+        # append changes the document that it reads, so nobody else may share that document
         self.changes = any(isinstance(step, Function) and step.name == "append" for step in steps)
 
     def find(self, value: Any, root: Any, required: bool = False) -> FoundPlaces:
@@ -420,6 +428,7 @@ class JsonPath:
             return found.values
         if not found.values:
             raise PathNotFoundError("the path names nothing")
+        # A function in the middle of a path adds its own result in front of the final one
         return found.values[-1]
 
 

@@ -54,6 +54,7 @@ def compile_path(text: str) -> JsonPath:
     try:
         return _PathReader(written).path()
     except (IndexError, ValueError) as error:
+        # The reader looks ahead without asking for the end: a text that stops too early is an IndexError
         raise error if isinstance(error, InvalidPathError) else InvalidPathError(str(error)) from error
 
 
@@ -86,6 +87,7 @@ class _PathReader:
                 self.steps.append(Scan())
                 self.at += 1
             self.at += 1
+            # Two dots are a scan, three are nothing
             if self.text[self.at] == ".":
                 self._refuse()
             character = self.text[self.at]

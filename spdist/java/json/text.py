@@ -28,7 +28,9 @@ def _quoting(special: str, digits: str, short: Mapping[str, str]) -> Callable[[s
 
 
 _smart_quoted = _quoting(r'["\\/\x00-\x1f\x7f-\x9f\u2000-\u20ff]', "04X", _SHORT | {"/": "\\/"})
+# Gson escapes what means something in HTML, and the line ends that JavaScript knows and JSON does not
 _gson_quoted = _quoting(r"""["\\<>&='\x00-\x1f\u2028\u2029]""", "04x", _SHORT)
+# org.json escapes a slash only behind <, so that its text may stand within a script of an HTML page
 _org_quoted = _quoting(r'["\\\x00-\x1f\x80-\x9f\u2000-\u20ff]|(?<=<)/', "04x", _SHORT | {"/": "\\/"})
 
 
@@ -83,6 +85,7 @@ def _gson_fraction(value: float) -> str:
 
 def _org_fraction(value: float) -> str:
     text = _gson_fraction(value)
+    # The zeros of an exponent are part of the number, those of a fraction are not
     return text if "E" in text else text.rstrip("0").rstrip(".")
 
 

@@ -28,6 +28,7 @@ def _accessor(place: Place) -> str:
 
 
 def _later_first(one: Place, other: Place) -> int:
+    # As JsonPath's PathRef.compareTo: of elements the later one, of all else the name further behind, comes first
     if one is not None and other is not None and isinstance(one[0], list) and isinstance(other[0], list):
         return int(other[1]) - int(one[1])
     left, right = _accessor(one), _accessor(other)
@@ -64,6 +65,7 @@ def _target(place: Place, document: Any, kind: type) -> Any:
     if place is not None and isinstance(place[1], tuple):
         raise ModificationError("several members cannot be changed at once")
     target = document if place is None else _at(place)
+    # Null where something is to be changed is passed over in silence, unless it is the document
     if not isinstance(target, kind) and (place is None or target is not None):
         raise ModificationError(f"this is no {'array' if kind is list else 'object'}")
     return target

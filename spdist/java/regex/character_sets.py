@@ -76,8 +76,10 @@ class CharacterSet:
         if unicode:
             letters = CharacterSet(self.common(_cased()).ranges)
             texts = (chr(code) for low, high in letters.ranges for code in range(low, high + 1))
+            # Python makes SS of ß, Java leaves what is no single character as it is
             return self.union(CharacterSet.of("".join(v for c in texts for v in _variants(c) if len(v) == 1)))
         cases = [
+            # One bit tells the cases of ASCII apart
             (max(low, first) ^ 0x20, min(high, last) ^ 0x20)
             for low, high in self.ranges
             for first, last in ((0x41, 0x5A), (0x61, 0x7A))
@@ -89,8 +91,10 @@ class CharacterSet:
     def source(self) -> str:
         """The set as Python's `re` writes it."""
         if not self.ranges:
+            # `re` has no empty class; this fits nowhere
             return "(?!)"
         shown, sign = self, ""
+        # Most such sets are complements, whose missing part is the shorter text
         if self.ranges[-1][1] == _LAST:
             shown, sign = self.negated(), "^"
         if not shown.ranges:
@@ -101,6 +105,7 @@ class CharacterSet:
 
 def _variants(character: str) -> tuple[str, ...]:
     upper = character.upper()
+    # Java compares the lower cases of the upper cases, and so finds ſ equal to s
     return upper, upper.lower(), character.lower()
 
 
@@ -187,6 +192,7 @@ _PREDICATES: dict[str, Callable[[str], bool]] = {
 }
 
 
+# Each set costs a walk over all code points
 @lru_cache(maxsize=64)
 def _named(name: str) -> CharacterSet:
     holds = _PREDICATES.get(name) or _PREDICATES[name.lower()]
@@ -215,6 +221,7 @@ def property_set(name: str, any_case: bool = False) -> CharacterSet | None:
         name = name[2:]
     if any_case and name in _ONE_CASE:
         name = "LC"
+    # Keys in small letters are those of Is…, which Java takes in any case; alone they are no properties
     if name in _PREDICATES and not name.islower():
         return _named(name)
     return _named(name) if name.startswith("Is") and name.lower() in _PREDICATES else None

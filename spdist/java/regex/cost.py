@@ -50,9 +50,11 @@ class Growth:
         """Return the length of text up to which the number is not larger than `most`."""
         if self.factor > most or math.isinf(self.degree):
             return 0
+        # A bound without length holds for every text
         return int((most / self.factor) ** (1 / self.degree)) if self.degree else 1 << 62
 
 
+# Far beyond what a search may spend: a larger factor tells nothing more
 _ENDLESS_FACTOR = 1e12
 _ENDLESS = Growth(math.inf, 1.0)
 _ONE = Growth(0, 1)
@@ -84,6 +86,7 @@ def steps_at_a_place(tree: Node) -> Growth:
 def steps_of_search(tree: Node) -> Growth:
     """Return the steps that `re` takes at worst to try `tree` at all places of a text."""
     once = steps_at_a_place(tree)
+    # `re` tries such an expression at each place too, but fails there in one step
     return once + _LENGTH if begins_with(tree) == _START else once * _LENGTH
 
 
@@ -131,6 +134,7 @@ class _Analysis:
 
     def first(self, node: Node) -> tuple[int, bool]:
         """Return what a part may begin with, and whether it may be empty."""
+        # By identity: hashing a node walks all that is below it
         known = self._firsts.get(id(node))
         if known is None:
             known = self._firsts[id(node)] = self._first(node)
@@ -173,6 +177,7 @@ class _Analysis:
             case CaptureGroup(body=body):
                 return self.cost(body, follow)
             case Atomic(body=body) | Look(body=body):
+                # What follows cannot send it back, so within it nothing follows
                 return _Cost(_ONE, self.cost(body, 0).steps)
             case Repeat():
                 return self._repeat(node, follow)
@@ -184,9 +189,11 @@ class _Analysis:
     def _sequence(self, parts: tuple[Node, ...], follow: int) -> _Cost:
         follows = [follow]
         for part in reversed(parts[1:]):
+            # What may be empty lets the part behind it come first
             begin, empty = self.first(part)
             follows.append(begin | follows[-1] if empty else begin)
         ways, steps, decided = _ONE, _ONE, True
+        # Not strict: an empty sequence has one `follow`, and no part
         for part, behind in zip(parts, reversed(follows), strict=False):
             cost = self.cost(part, behind)
             steps += ways * cost.steps
@@ -200,6 +207,7 @@ class _Analysis:
         for option, cost in zip(options, costs, strict=True):
             begin, empty = self.first(option)
             begin |= follow if empty else 0
+            # Branches that may begin alike leave it open which one is right
             decided = decided and not seen & begin and not (empty and not follow)
             seen |= begin
             ways += cost.ways
@@ -210,7 +218,9 @@ class _Analysis:
 
     def _repeat(self, node: Repeat, follow: int) -> _Cost:
         begin, empty = self.first(node.body)
+        # Another pass may follow as well
         body = self.cost(node.body, follow | begin)
+        # What may fit without a character fits again without end
         if empty and (node.high is None or node.high > 1):
             return _Cost(_ENDLESS, _ENDLESS)
         if body.ways != _ONE:
@@ -219,6 +229,7 @@ class _Analysis:
         decided = node.mode == "+" or (not begin & follow and not empty)
         often = _LENGTH if node.high is None else Growth(0, max(1, node.high))
         if body.decided and node.high is None:
+            # All passes together read each character once
             steps = Growth(1, node.low + 1 + body.steps.factor)
         else:
             steps = (often + Growth(0, node.low)) * body.steps

@@ -40,6 +40,7 @@ def java_split(text: str, regex: str) -> list[str]:
             continue  # nothing stands before an empty match at the beginning
         parts.append(text[at : match.start()])
         at = match.end()
+    # Java returns the text itself where nothing matched, even an empty one
     if not at:
         return [text]
     parts.append(text[at:])
@@ -59,6 +60,7 @@ def java_replaced(text: str, regex: str, replacement: str, count: int = 0) -> st
         parts += [text[at : match.start()], _expanded(replacement, match)]
         at = match.end()
         length += sum(map(len, parts[-2:]))
+        # While it grows: each match may add more than the text has
         check_length(length)
         if number == count:
             break
@@ -81,6 +83,7 @@ def _expanded(replacement: str, match: Match) -> str:
             at += 1
         else:
             group, at = _group_in(replacement, at, match.re)
+            # Matcher writes nothing for a group that took no part
             parts.append(match.group(group) or "")
     return "".join([*parts, replacement[at:]])
 

@@ -46,6 +46,7 @@ class JavaPattern:
         try:
             self._re = re.compile(source(tree))
         except (re.error, OverflowError, RecursionError) as error:
+            # `re` refuses look-behinds of varying width, and raises OverflowError for bounds that it cannot hold
             raise UntranslatableRegexError(
                 f"the regular expression '{shortened(regex)}' cannot be run here: {error}"
             ) from error
@@ -90,6 +91,7 @@ class JavaPattern:
             return self._re.fullmatch(text)
         return self._counted(lambda _: self._stepped.fullmatch(text), text, 0)
 
+    # Made for the first text that is too long for `re`, which most expressions never meet
     @cached_property
     def _stepped(self) -> SteppedPattern:
         return SteppedPattern(self._re, self._tree, begins_with(self._tree))

@@ -118,6 +118,7 @@ class _RegexWriter:
                 self.add(REFERENCE, number, bool(node.flags), "a" in node.flags)
 
     def _inner(self, body: Node) -> RegexProgram:
+        # One set for all: what a reference within a look reads decides about places around it too
         program = RegexProgram(self.program.groups, read=self._read)
         _RegexWriter(program).write(body)
         program.add(FITS)
@@ -125,6 +126,7 @@ class _RegexWriter:
 
     def _sequence(self, parts: tuple[Node, ...]) -> None:
         plain: list[Node] = []
+        # What `re` matches in one way stays together: one instruction for many characters
         for part in (*parts, None):
             if isinstance(part, Chars | Assertion):
                 plain.append(part)
@@ -138,6 +140,7 @@ class _RegexWriter:
     def _branches(self, options: tuple[Node, ...]) -> None:
         ends = []
         for option in options[:-1]:
+            # Its targets are known once the branch is written
             split = self.add(SPLIT)
             self.write(option)
             ends.append(self.add(JUMP))
@@ -156,6 +159,7 @@ class _RegexWriter:
             longest = _matcher(f"{source(node.body)}{{0,{most}}}")
             self.add(RUN, longest, node.low, node.mode == "?", node.high is None)
         else:
+            # Written out, since an instruction keeps no count
             for _ in range(node.low):
                 self.write(node.body)
             if node.high is None:
@@ -195,6 +199,7 @@ class _RegexWriter:
         self.add(MOVED, register, None)
 
     def _close(self, end: int) -> None:
+        # Inner loops have their ends by now: what is still open belongs to this one
         for at, instruction in enumerate(self.program.code):
             if instruction[0] == MOVED and instruction[2] is None:
                 self.program.code[at] = (MOVED, instruction[1], end)

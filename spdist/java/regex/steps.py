@@ -105,6 +105,7 @@ class SteppedPattern:
         return partial(self._searched, _RegexSearch(text, whole=False), text)
 
     def _searched(self, search: _RegexSearch, text: str, at: int) -> RegexMatch | None:
+        # Where a match can begin is found by `re`: a single character cannot make it go back
         while at <= len(text) and (begin := self._begins.search(text, at)) is not None:
             spans = search.run(self._program, begin.start(), self._nothing)
             if spans is not None:
@@ -179,9 +180,11 @@ class _RegexSearch:
 
     def run(self, program: RegexProgram, start: int, spans: Spans, *, inner: bool = False) -> Spans | None:
         """Return the groups of the first way in which a program fits from `start` on, group 0 for all of it."""
+        # For each program: what fails within a look has not failed outside of it
         failures = self.failures.setdefault(id(program), _Failures())
         frame = _Frame(program, failures, [_State(0, start, spans, (-1,) * program.marks)])
         while frame.waiting:
+            # The last one first: `re` and Java, too, go into the depth
             state = frame.waiting.pop()
             while True:
                 self.steps += 1
@@ -213,6 +216,7 @@ class _RegexSearch:
         key = self._key(frame.program, state)
         if key in frame.failures.states:
             return False
+        # Noted before it is tried: who comes here again has gone in a circle, or tries what has failed
         frame.failures.states.add(key)
         frame.waiting.append(_State(instruction[2], state.place, state.spans, state.marks))
         state.at = instruction[1]
@@ -242,10 +246,12 @@ class _RegexSearch:
     def _look(self, instruction: Instruction, state: _State, _frame: _Frame) -> bool:
         _, program, behind, fits = instruction
         at = state.place - behind
+        # In front of the text there is nothing that could fit
         inside = None if at < 0 else self.run(program, at, state.spans, inner=True)
         if (inside is not None) is not fits:
             return False
         if inside is not None:
+            # Group 0 stays that of the whole search
             state.spans = (*state.spans[:2], *inside[2:])
         state.at += 1
         return True
@@ -262,6 +268,7 @@ class _RegexSearch:
     def _reference(self, instruction: Instruction, state: _State, _frame: _Frame) -> bool:
         _, group, any_case, ascii_only = instruction
         start, end = state.spans[2 * group], state.spans[2 * group + 1]
+        # In Java a group that took no part never matches again
         if start < 0:
             return False
         self.steps += (end - start) // _READ_TOGETHER
@@ -284,6 +291,7 @@ class _RegexSearch:
 
     def _key(self, program: RegexProgram, state: _State) -> Any:
         """Return what decides about what follows: place in program and text, and what loops and references look at."""
+        # Both in one number: a place is at most the length of the text
         key = state.at * (len(self.text) + 1) + state.place
         if not state.marks and not program.read:
             return key
@@ -301,6 +309,7 @@ class _RegexSearch:
         _, longest, low, lazy, endless = instruction
         failures, place, choice = frame.failures, state.place, state.choice
         known = failures.runs.get(state.at)
+        # From every place within it a run without upper bound ends where it ended before
         if endless and known is not None and known[0] <= place <= known[1]:
             end = known[1]
         else:
@@ -310,6 +319,7 @@ class _RegexSearch:
         least = place + low
         if lazy:
             now = least if choice < 0 else choice
+            # ~ makes the key negative, so that it is none of a split
             key = self._key(frame.program, _State(~state.at, now, state.spans, state.marks))
             while now <= end and key in failures.states:
                 now += 1

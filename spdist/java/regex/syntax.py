@@ -79,12 +79,16 @@ _END = ""
 _FLAGS = "idmsuxU"
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _SETS = {"h": HORIZONTAL, "v": VERTICAL}
+# In Java $ stands in front of one last line end of any kind, but not between \r and \n
 _END_OF_TEXT = r"(?:(?=\r\n\Z|[\r\x85\u2028\u2029]\Z|\Z)|(?<!\r)(?=\n\Z))"
 _END_OF_LINE = r"(?:(?=\r\n|[\r\x85\u2028\u2029]|\Z)|(?<!\r)(?=\n))"
+# In Java ^ does not fit at the end of the text, even behind a line end
 _START_OF_LINE = r"(?:(?!\Z)(?:\A|(?<=[\n\x85\u2028\u2029])|(?<=\r)(?!\n)))"
+# (?!\b): Python's \B does not fit into an empty text
 _ANCHORS = {"A": r"\A", "z": r"\Z", "b": r"\b", "B": r"(?!\b)"}
 _QUANTIFIERS = "?*+{"
 _BOUNDS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
+# Compared by identity: (?:) is empty as well, but may be repeated
 _NOTHING = Sequence(())
 _NEVER = Chars(CharacterSet(()))
 _ANY_LINE_END = Branches((Sequence((Chars(CharacterSet.of("\r")), Chars(CharacterSet.of("\n")))), Chars(VERTICAL)))
@@ -166,6 +170,7 @@ class _RegexReader:
         if kind == "c":
             if self.at >= len(self.regex):
                 raise self._wrong("an incomplete control character")
+            # Java turns one bit round, whatever the character is
             return chr(ord(self._next()) ^ 64)
         if kind == "N":
             if not self._accept("{"):
@@ -183,6 +188,7 @@ class _RegexReader:
                 raise self._wrong("a code point that is too large")
             return chr(code)
         code = int(self._digits("[0-9A-Fa-f]{2}" if kind == "x" else "[0-9A-Fa-f]{4}"), 16)
+        # Java reads the two escapes of a surrogate pair as one character
         low = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})").match(self.regex, self.at)
         if kind == "u" and 0xD800 <= code < 0xDC00 and low is not None:
             self.at = low.end()
@@ -217,7 +223,9 @@ class _RegexReader:
             character = self._peek()
             if character == _END:
                 raise self._wrong("an unclosed class of characters")
+            # In the first place a ] is a member
             if character == "]" and found is not None:
+                # The ] behind && closes the class around it too, which reads it
                 self.at += not inner
                 return found.negated() if negated else found
             if self._accept("&&"):
@@ -252,8 +260,10 @@ class _RegexReader:
         first = self._class_member()
         if isinstance(first, CharacterSet):
             return first
+        # In front of a bracket the - means itself
         if self._peek() == "-" and self.regex[self.at + 1 : self.at + 2] not in ("]", "[", _END):
             self.at += 1
+            # Passes over blanks and comments of (?x)
             self._peek()
             last = self._class_member()
             if isinstance(last, CharacterSet) or last < first:
@@ -308,6 +318,7 @@ class _Translator(_RegexReader):
         self.at = len(self.regex) if stop < 0 else stop + 2
         atoms: list[Node] = [self._literal(character) for character in text]
         if atoms:
+            # A quantifier behind the quotation belongs to its last character
             atoms[-1] = self._repeated(atoms[-1])
         return atoms
 
@@ -392,6 +403,7 @@ class _Translator(_RegexReader):
 
     def _captured(self, name: str | None) -> Node:
         self.groups += 1
+        # Taken before what is inside is read: groups are numbered by their opening brackets
         number = self.groups
         body = self._inside()
         self.closed.add(number)

@@ -122,6 +122,7 @@ def source(node: Node) -> str:
         case Atomic(body=body):
             return f"(?>{source(body)})"
         case BackReference(number=number, flags=flags):
+            # In a group of its own: a digit behind it would make it another reference
             return f"(?{flags}:\\{number})"
 
 

@@ -15,6 +15,7 @@ _PARTS: dict[type, tuple[str, ...]] = {}
 
 
 def _parts(kind: type[Node]) -> tuple[str, ...]:
+    # `fields` makes its tuple anew for each call, and walks ask for every node
     if kind not in _PARTS:
         _PARTS[kind] = tuple(part.name for part in fields(kind) if part.name != "span")
     return _PARTS[kind]

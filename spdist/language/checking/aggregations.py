@@ -59,6 +59,7 @@ def check_aggregation(names: Names, definition: ast.AggregationDefinition) -> No
     scope = _scope(names, single)
     fields = None if scope is None else _selected(names, definition, select, scope)
     if scope is None or fields is None:
+        # Its readers would only repeat the error
         names.unknown.add(definition.name)
         return
     output = Schema((_TIMESTAMP, *fields.fields))
@@ -78,6 +79,7 @@ def _durations(names: Names, definition: ast.AggregationDefinition) -> tuple[str
         names.refuse(SiddhiSyntaxError, f"'{strange}' is no duration of aggregations", definition.span, hint)
         return ()
     if not definition.is_range:
+        # From the finest on, in whatever order they are written: each is added up from the one before
         return tuple(unit for unit in DURATIONS if unit in written)
     first, last = (DURATIONS.index(unit) for unit in (written[0], written[-1]))
     if first > last:
@@ -127,6 +129,7 @@ def _selected(
     understood = [_check_item(names, item.expression, scope) for item in select.items]
     # Other than in queries, distinctCount takes booleans.
     aggregators = {**names.catalog.aggregators, "distinctCount": lambda *_: Type.LONG}
+    # The copy shares errors and streams with `names`; only the catalog is another one
     here = dataclasses.replace(names, catalog=dataclasses.replace(names.catalog, aggregators=aggregators))
     return check_items(here, select.items, scope) if all(understood) else None
 

@@ -77,6 +77,7 @@ def _clock_of(app: ast.SiddhiApp) -> ClockSetting:
         for element in annotation.elements
     }
     set_here = {"max.jump": "max_jump_ms", "idle.time": "idle_ms", "increment": "increment_ms"}
+    # A wrong time was reported and counts as not written
     setting = ClockSetting(**{set_here[key]: time for key, time in said.items() if key in set_here and time})
     return replace(setting, max_ahead_ms=setting.max_jump_ms) if said.get("max.jump") else setting
 
@@ -234,9 +235,11 @@ def check_references(names: Names, annotation: ast.Annotation) -> None:
     declared = connector(kind) or store_types().get(kind)
     known = None if declared is None else declared.secrets
     for own, nested in _all(annotation):
+        # What becomes part of messages holds no secret, whichever connector sends them
         message_part = nested.name.lower() in ("map", "payload", "attributes")
         for element in nested.elements:
             key = (element.key or "").lower()
+            # Of a type that no connector declares, any option may be a login
             may = () if message_part else (key,) if known is None else known
             may = (*may, key) if "option.*" in may and key.startswith("option.") else may
             told = _wrong(f"'{element.key or own}' of '@{nested.name}'", key, element.value, may)

@@ -45,6 +45,7 @@ def check_change(names: Names, output: ast.Delete | ast.Update, target: ast.Stre
         names.report(undefined("table", target.id, target.span, names.tables))
         return
     scope = change_scope(event, target.id, table, names.all_tables())
+    # Only errors from here on belong to the change
     before = len(names.errors)
     if output.on is None:
         verb = "delete" if isinstance(output, ast.Delete) else "update"

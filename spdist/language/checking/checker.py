@@ -97,6 +97,7 @@ class _Elements:
     def _query(self, query: ast.Query, names: Names, partition: int | None) -> CheckedQuery | None:
         for repeated in ast.find_annotations(query.annotations, "info")[1:]:
             names.refuse(DuplicateDefinitionError, f"'@{repeated.name}' is written twice", repeated.span)
+        # Named queries are counted too: Siddhi's query_<n> is the place among all
         self._count += 1
         name = query.name or f"query_{self._count}"
         if name in self._query_names:
@@ -109,8 +110,10 @@ class _Elements:
         check_partition_annotations(self._names, partition)
         keys = self._keys(partition)
         inner: dict[str, Schema] = {}
+        # A copy that shares what is defined and what is wrong; inner streams, and which are unknown, are its own
         inside = dataclasses.replace(self._names, inner=inner, unknown=set(self._names.unknown))
         queries = [self._query(query, inside, self._partitions) for query in partition.queries]
+        # Inner streams end with the partition; another one may define the same names
         self._names.unknown |= {name for name in inside.unknown if not name.startswith("#")}
         self._partitions += 1
         written = {id: self._names.written_out(key) for id, key in keys.items()}
@@ -147,6 +150,7 @@ def _together(errors: Sequence[SiddhiAppError], text: str) -> SiddhiAppError:
     """Return one error for all that was found, in the order of the text."""
     for error in errors:
         error.text = error.text or text or None
+    # They were found in the order of the checks: definitions, then queries
     ordered = sorted(errors, key=lambda error: error.span.start if error.span else -1)
     if len(ordered) == 1:
         return ordered[0]

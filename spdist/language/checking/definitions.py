@@ -37,6 +37,7 @@ def check_definitions(names: Names, app: ast.SiddhiApp) -> None:
         else:
             _define(names, definition)
     for definition in app.definitions:
+        # One whose name was taken is no second aggregation
         if isinstance(definition, ast.AggregationDefinition) and seen[definition.name] is definition:
             check_aggregation(names, definition)
 
@@ -59,6 +60,7 @@ def _define(names: Names, definition: ast.Definition) -> None:
         case ast.TableDefinition(name=name):
             names.tables[name] = definition.schema
             annotated = {annotation.name.lower() for annotation in definition.annotations}
+            # A store searches by itself: only tables in memory bind bare names when they look a key up
             if annotated & {"primarykey", "index"} and "store" not in annotated:
                 names.searchable.add(name)
             _check_distinct(names, definition)

@@ -128,6 +128,7 @@ class _Typing:
             case ast.Not():
                 return self._condition(expression.operand, "not")
             case ast.IsNull():
+                # Anything may be null: only what is wrong within it matters
                 self.type(expression.operand)
                 return Type.BOOL
             case ast.IsNullEvent():
@@ -189,6 +190,7 @@ class _Typing:
         return Type.BOOL
 
     def _arithmetic(self, node: ast.Binary, left: Type, right: Type) -> Type | None:
+        # One number is enough: Siddhi compiles a + 'x' and fails for each event
         for kind in _WIDEST_FIRST:
             if kind in (left, right):
                 return kind
@@ -228,6 +230,7 @@ class _Typing:
             self.errors.append(undefined("table", node.table, _end_of(node.span, node.table), names))
             return Type.BOOL
         outside = self._scope
+        # Within `in` the table may be named, but a bare name is still the event's
         self._scope = dataclasses.replace(outside.with_table(table), missing=AppValidationError.code)
         self._condition(node.operand, "in")
         self._scope = outside

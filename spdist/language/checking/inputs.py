@@ -125,6 +125,7 @@ def _appended(names: Names, call: ast.FunctionCall, scope: Scope, source: Attrib
     if resolver is None:
         names.report(unknown_extension("stream function", call.id, call.span, names.catalog))
         return None
+    # `f(*)` stands for the attributes of its own stream, also within a pattern
     call = names.with_arguments(call, Scope((source,)))
     types, expressions, errors = resolve_call(call, scope, names.catalog)
     names.report(*errors)
@@ -214,7 +215,7 @@ def _pattern(names: Names, pattern: ast.PatternInput) -> Scope | None:
     partners = _partners(pattern.element)
     every = Scope(tuple(sources), tables=names.all_tables()).by_name()
     for position, (element, _) in enumerate(elements):
-
+        # As defaults: the function is called while the loop's own variables go on
         def scope_of(source: AttributeSource, position: int = position, element: ast.StateElement = element) -> Scope:
             around = (*sources[:position], source, *sources[position + 1 :])
             absent = isinstance(element, ast.AbsentState)
@@ -223,6 +224,7 @@ def _pattern(names: Names, pattern: ast.PatternInput) -> Scope | None:
         handled = check_filters(names, element.input.before, sources[position], scope_of)
         if handled is None:
             return None
+        # Later elements may name what stream functions have appended to this one
         sources[position] = handled
     # Siddhi sets up the right side of `and` and `or` before the left one; `select *` shows it.
     order = tuple(i if partner is None else partner for i, partner in enumerate(partners))
@@ -252,6 +254,7 @@ def _check_waits(names: Names, pattern: ast.StateElement) -> None:
         if all(_takes_no_time(part) for part in parts):
             names.refuse(SiddhiTypeError, "An absence of 0 ms that repeats itself never ends", parts[0].span, hint)
             return
+    # By identity: equal elements may stand inside and outside of `every`
     inside = {id(part) for one in pattern.walk() if isinstance(one, ast.EveryState) for part in one.walk()}
     for pair in (part for part in pattern.walk() if isinstance(part, ast.LogicalState)):
         begins = pair.op == "and" and first in (pair.left, pair.right)

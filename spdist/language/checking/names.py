@@ -73,6 +73,7 @@ class Names:
     def report(self, *errors: SiddhiAppError) -> None:
         """Keep `errors`; checking goes on, up to the hundredth: then it raises TooManyErrors."""
         self.errors.extend(errors)
+        # An exception, since whoever reports is deep within a walk
         if len(self.errors) >= MOST_ERRORS:
             raise TooManyErrors
 
@@ -80,6 +81,7 @@ class Names:
 
     def streams_of(self, stream: ast.StreamRef) -> dict[str, Schema]:
         """Return the streams among which `stream` is: those of the partition for an inner one."""
+        # Outside of partitions #S is an ordinary stream, as in Siddhi
         return self.inner if stream.inner and self.inner is not None else self.streams
 
     def schema(self, stream: ast.StreamRef) -> Schema | None:
@@ -122,6 +124,7 @@ class Names:
 
     def with_arguments(self, call: ast.FunctionCall, scope: Scope) -> ast.FunctionCall:
         """Return `call` with the attributes of `scope` in place of ``*``, and remember what it stands for."""
+        # By identity: the same words mean other attributes elsewhere. The tree outlives this, so no id is given twice
         return self.stars.setdefault(id(call), written_out(call, scope)) if call.star else call
 
     def bind(self, expression: ast.Expression, source: AttributeSource, stream: ast.StreamRef) -> None:

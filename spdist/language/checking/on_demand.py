@@ -170,6 +170,7 @@ class _Check:
             check_change(names, output, target, checked.output)
         elif checked.output != table:
             refuse_schema(names, target, checked.output, table)
+        # The checks of queries have reported in their own classes
         names.errors[before:] = [_of_on_demand(error, OnDemandQueryError) for error in names.errors[before:]]
         return checked
 

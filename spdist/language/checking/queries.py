@@ -42,6 +42,7 @@ def check_query(names: Names, query: ast.Query, name: str, partition: int | None
     output = None if scope is None else _selection(names, query.select, scope, target.id)
     if scope is None or output is None:
         if names.schema(target) is None:
+            # Those who read it would only repeat the error
             names.unknown.add(target.id)
         return None
     _check_output(names, query.output, target, output)
@@ -131,6 +132,7 @@ def _insert(names: Names, target: ast.StreamRef, schema: Schema) -> None:
         return
     known = names.schema(target)
     if known is None:
+        # A stream whose first writer is wrong is not defined by the next one, which may differ
         if target.id not in names.unknown:
             names.streams_of(target)[target.id] = schema
     elif known != schema:

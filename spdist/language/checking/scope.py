@@ -136,6 +136,7 @@ class Scope:
         found = [(i, p) for i in places if (p := self.sources[i].schema.index(variable.name)) is not None]
         if not found:
             raise self._no_attribute(variable, places)
+        # An attribute of the output was taken above: it is never ambiguous
         if len(found) > 1:
             forms = " or ".join(f"{self.sources[i].name}.{variable.name}" for i, _ in found)
             raise AppValidationError(f"'{variable.name}' is ambiguous", span=variable.span, hint=f"Write {forms}.")
@@ -221,6 +222,7 @@ class Scope:
 
     def is_output(self, reference: Reference) -> bool:
         """Tell, in a scope of `results`, whether `reference` is part of what the query puts out."""
+        # Over one stream what is put out is the only source
         return reference.source == (self.output or 0)
 
     def with_table(self, table: AttributeSource) -> Scope:

@@ -73,6 +73,7 @@ def _check_needed(
 ) -> None:
     connected = connector(kind)
     for option in () if connected is None else connected.needed:
+        # An option that all destinations share may stand on the sink around them
         if all(holder.get(option) is None for holder in holders):
             message = f"'@{annotation.name}' of type '{kind}' has no '{option}'"
             names.refuse(AppValidationError, message, annotation.span, f"For example: {option}='…'")
@@ -93,6 +94,7 @@ def _check_sink(names: Names, sink: ast.Annotation, schema: Schema) -> None:
     kind = sink.get("type")
     _check_type(names, sink, "sink", (*sink_types(), *SINKS))
     distributions = sink.nested("distribution")
+    # With @distribution each destination is asked, together with the sink
     if not distributions:
         _check_needed(names, sink, kind, (sink,))
     for repeated in distributions[1:]:

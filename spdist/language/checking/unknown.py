@@ -43,6 +43,7 @@ def unknown_extension(kind: str, id: str, span: Span | None, catalog: Catalog) -
     }
     words = {"window": foreign.WINDOWS, "function or aggregator": foreign.FUNCTIONS}.get(kind, {})
     near = nearest_id(id, [name for one in kind.split(" or ") for name in kinds[one]])
+    # The same name in another namespace is meant, rather than another kind of extension of that name
     same = near is not None and near.rpartition(":")[2].lower() == id.lower()
     other = None if same else next((one for one, known in kinds.items() if id in known), None)
     hint = words.get(id.lower()) or (_FORMS[other].format(id=id) if other else near and f"Did you mean '{near}'?")
@@ -86,6 +87,7 @@ def _parts(id: str) -> tuple[str, str]:
 
 def _distance(one: str, other: str, most: int) -> int:
     """Return how many letters must be changed, added, left out or exchanged with the next; any number above `most`."""
+    # So many letters are missing at least: the table need not be filled
     if abs(len(one) - len(other)) > most:
         return most + 1
     before: list[int] = []
@@ -94,6 +96,7 @@ def _distance(one: str, other: str, most: int) -> int:
         older, before, row = before, row, [i]
         for j, wanted in enumerate(other, 1):
             cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != wanted))
+            # Two rows back: a pair that is exchanged counts as one mistake
             if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
                 cost = min(cost, older[j - 2] + 1)
             row.append(cost)

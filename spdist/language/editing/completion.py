@@ -81,6 +81,7 @@ def complete(text: str, cursor: int, catalog: Catalog) -> list[Completion]:
     if touched is not None and touched.kind != "string":
         return []
     if touched is not None:
+        # What is typed of a value begins behind its quotes
         start = touched.start + (3 if touched.text.startswith('"""') else 1)
         return _fitting(_values(place_at(text, touched.start)), start, text[start:cursor])
     word = _WORD.search(text, 0, cursor)
@@ -215,6 +216,7 @@ def _of_namespace(place: CursorPlace, catalog: Catalog) -> Iterator[Offer]:
 
 def _callables(kind: str, known: Mapping[str, Callable[..., Any]], space: str = "") -> Iterator[Offer]:
     """Yield what is in a namespace; for that of names without one also the namespaces."""
+    # Capitals would come before all small letters
     ids = sorted(known, key=str.lower)
     for id in ids:
         namespace, _, name = id.rpartition(":")

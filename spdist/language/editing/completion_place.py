@@ -68,6 +68,7 @@ def expected(place: CursorPlace) -> frozenset[str]:
     known = following((_IN_PARTITION if place.statement.inside else "") + place.said)
     if known is not None:
         return known
+    # From the clause that is being typed: what is wrong stands in one further to the front
     for at, word in reversed(list(place.statement.words())):
         token = place.statement.tokens[at]
         if word in BEGINNINGS and token in place.before:
@@ -98,6 +99,7 @@ def appended(place: CursorPlace, read: Sequence[Input], catalog: Catalog) -> Map
         return {}
     known = place.sketch.known[read[0].id].attributes
     attributes = ", ".join(f"`{name}` {kind or 'object'}" for name, kind in known.items())
+    # Only the source of this query: the rest of the app may be unfinished
     app = f"define stream `{read[0].id}` ({attributes}); {source} select * insert into _Appended;"
     try:
         schema = check(parse(app), catalog).streams["_Appended"]

@@ -148,6 +148,7 @@ def selected(statement: Statement, read: Attributes) -> dict[str, str]:
     at = begin + 1
     while at < len(found):
         token = found[at]
+        # In the first place a word is a name too: select limit …
         free = at > begin + 1 and found[at - 1].kind != "sign"  # behind a sign any word is a name
         if is_word(token, *_CLAUSES) and free and not is_word(found[at - 1], "as"):
             break
@@ -221,6 +222,7 @@ def _write(result: Sketch, statement: Statement) -> None:
         return
     mark = found[at + 1].text if found[at + 1].text in ("#", "!") else ""
     named = at + 1 + bool(mark)
+    # The first query that writes a stream defines it
     if named < len(found) and (id := mark + found[named].text.strip("`")) not in result.known:
         attributes = selected(statement, result.attributes(inputs(statement)))
         result.known[id] = Known("inner stream" if mark else "stream", attributes)

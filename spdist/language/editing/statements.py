@@ -99,6 +99,7 @@ def _body(found: Sequence[Token]) -> int:
 
 def _begins(text: str, token: Token, current: Sequence[Token]) -> bool:
     """Tell whether a statement begins here although the one before has no ``;`` yet: only at a line's beginning."""
+    # Nothing but a ; can follow the end of a partition
     if is_word(current[0], "end"):
         return True
     if text[text.rfind("\n", 0, token.start) + 1 : token.start].strip():
@@ -108,6 +109,7 @@ def _begins(text: str, token: Token, current: Sequence[Token]) -> bool:
         return False  # only annotations so far
     if token.kind == "mark" or is_word(token, "define", "partition"):
         return True
+    # A from begins another statement, unless it is the first one of a query or an aggregation
     reading = any(is_word(one, "from") for one in current[at:]) or (
         is_word(current[at], "define") and not any(is_word(one, "aggregation") for one in current[at : at + 2])
     )

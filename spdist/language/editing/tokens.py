@@ -30,6 +30,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.ASCII,
 )
 #: The next brace of a script's body; those in quotes do not count.
+# Possessive: otherwise a quote would be read as a plain sign after all, and the brace within it count
 _BRACE = re.compile(r"""(?:"[^"\n]*"|'[^'\n]*'|[^{}])*+([{}]|\Z)""")
 
 
@@ -72,6 +73,7 @@ def tokens(text: str) -> Iterator[Token]:
     position = 0
     while match := _TOKEN.search(text, position):
         kind, position = match.lastgroup or "sign", match.end()
+        # A body is read as one token: what it has of signs and words is another language
         if match[0] == "{":
             kind, position = "script", _end_of_script(text, position)
         yield Token(kind, text[match.start() : position], match.start())

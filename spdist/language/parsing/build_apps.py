@@ -171,6 +171,7 @@ class AppBuilder(InputBuilder):
     # --- queries -----------------------------------------------------------------------------------------------------
 
     def _query(self, branch: Branch) -> ast.Query:
+        # Before anything is built: only so is `e1 is null` known to ask for an event
         self._sources = source_names(branch.children[1])
         annotations, query_input, *rest = self.all(branch)
         everything = ast.Selection(span=query_input.span)

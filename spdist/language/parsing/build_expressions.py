@@ -61,6 +61,7 @@ class ExpressionBuilder:
         if self._depth > MAX_DEPTH:
             self.fail(branch, f"This is nested more than {MAX_DEPTH} levels deep", "Split it over several queries.")
         method: Callable[[Branch], Any] = getattr(self, "_" + branch.data)
+        # Without `finally`: what is refused ends the whole build
         built = method(branch)
         self._depth -= 1
         return built
@@ -111,6 +112,7 @@ class ExpressionBuilder:
     def unit(self, leaf: Any) -> str:
         """Return a time unit in singular canonical form."""
         word = str(leaf).lower()
+        # Words in the plural and in full begin with these; only then come the short ones
         for unit in _UNITS:
             if word.startswith(unit):
                 return unit
@@ -216,5 +218,6 @@ def _as_float32(value: float) -> float:
     try:
         rounded: float = struct.unpack("f", struct.pack("f", value))[0]
     except OverflowError:
+        # struct refuses what Java's Float.parseFloat takes for infinite
         return float("inf") if value > 0 else float("-inf")
     return rounded

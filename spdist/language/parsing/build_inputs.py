@@ -95,6 +95,7 @@ class InputBuilder(ExpressionBuilder):
     def _single_input(self, branch: Branch) -> ast.SingleInput | ast.PatternInput:
         top, *within = branch.children
         element: ast.StateElement = self.build(top)
+        # One rule of the grammar reads streams and patterns, which begin alike
         if isinstance(element, ast.StreamState) and element.alias is None and not within:
             return element.input
         self._refuse_windows(top, element)
@@ -187,6 +188,7 @@ class InputBuilder(ExpressionBuilder):
             return numbers[0], numbers[0]
         if len(numbers) == 2:
             return numbers[0], numbers[1]
+        # In front of the colon a number is the least, behind it the most
         return (numbers[0], None) if kinds[1] == "INT" else (0, numbers[0])
 
     def _within(self, branch: Branch) -> ast.TimeLiteral:

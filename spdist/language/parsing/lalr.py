@@ -124,6 +124,7 @@ class Machine:
 
     def run(self, text: str, start: str) -> Any:
         """Return the tree of `text`, or a `Stop` where it does not fit the grammar."""
+        # Local names, which cost less than attributes in a loop over all tokens
         compiled, scanners, words, kept = self._compiled, self._scanners, self._words, self._kept
         actions, rules, reduce = self._actions, self._rules, self._reduce
         state, end = self._starts[start], self._ends[start]
@@ -143,6 +144,7 @@ class Machine:
             first, position = match.span(kind)
             if kind == "WORD":
                 kind = words.get(match[kind].lower())
+                # A keyword that does not fit here is a name
                 if kind not in row:
                     kind = "NAME"
             elif kind == "END":
@@ -163,6 +165,7 @@ class Machine:
                 row = actions[state]
             if action is None:
                 return Stop(first, kind == "$END", self._expected(states, end))
+            # A token that the tree leaves out still has its place: rules count their symbols
             leaf = None
             if kind in kept:
                 leaf = _Leaf(text[first:position])
@@ -180,6 +183,7 @@ class Machine:
         )
 
     def _fits(self, states: list[int], kind: str, end: int) -> bool:
+        # A copy: this only tries what would follow
         states = list(states)
         while (action := self._actions[states[-1]].get(kind)) is not None and action < 0:
             rule = self._rules[~action]
@@ -199,6 +203,7 @@ class Machine:
         if size:
             parts = values[-size:]
             start, end = starts[-size], ends[-1]
+            # Empty parts have no place: that of the branch comes from the first and last that has one
             if start < 0:
                 start = next((at for at in starts[-size:] if at >= 0), -1)
             if end < 0:

@@ -73,6 +73,7 @@ def parse_on_demand(text: str, variables: Mapping[str, str] | None = None) -> as
 def following(text: str) -> frozenset[str] | None:
     """Return the grammar's terminals that may come behind the beginning of an app; None where it is none already."""
     # No token begins with this sign, so the parser stops there and says what it would have taken.
+    # The line end ends a comment, in which the sign would be read over
     stop = _machine().run(f"{text}\n\0", "app")
     return stop.expected if isinstance(stop, Stop) and stop.position > len(text) else None
 
@@ -108,6 +109,7 @@ def _path_given(text: str) -> SiddhiSyntaxError | None:
 
 def _located(stop: Stop, expanded: str, places: Places) -> SiddhiSyntaxError:
     """Say what stands where the text stopped making sense, and what could have stood there."""
+    # At the end the place is behind the last word, not behind blanks and lines that follow it
     position = len(expanded.rstrip()) if stop.ended else stop.position
     found = "" if stop.ended else word_at(expanded, position)
     message, hint = explain(found, stop.expected, expanded[:position])

@@ -41,6 +41,7 @@ class Places:
         self.written = written
         self._replaced = replaced
         self._starts = [part.start for part in replaced]
+        # \r\n first, as it is one line end
         self._lines = [0] + [match.end() for match in re.finditer(r"\r\n|\r|\n", written)]
 
     def span(self, start: int, end: int) -> Span:
@@ -59,6 +60,7 @@ class Places:
         part = self._replaced[before - 1]
         if offset < part.end or (last and offset == part.end):
             return part.written_end if last else part.written_start
+        # Behind a variable both texts run on in step
         return offset + part.written_end - part.end
 
     def _line_and_column(self, offset: int) -> tuple[int, int]:

@@ -94,6 +94,7 @@ def tables_of(lark: Any) -> dict[str, Any]:
 def _numbered(table: Any) -> dict[int, int]:
     """Return the states with numbers in the order of a walk from the first ones; lark's differ from run to run."""
     found = dict.fromkeys(state for _, state in sorted(table.start_states.items()))
+    # The loop runs on over what it appends: a walk in breadth
     waiting = list(found)
     for state in waiting:
         for _, (_, argument) in sorted(table.states[state].items()):
@@ -136,6 +137,7 @@ def _pattern(lexer: Any) -> str:
         if _words(terminal):
             word = True
             continue
+        # Also without keywords: a state may take names only
         word = word or terminal.name == "NAME"
         tokens.append((terminal.name, pattern))
     free = any(re.match(pattern, " ") for _, pattern in tokens)

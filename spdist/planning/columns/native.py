@@ -99,6 +99,7 @@ def _plain_regex(_types: tuple[Type, ...], arguments: tuple[ast.Expression, ...]
         return "has a regular expression that is not constant"
     if _PLAIN_REGEX.fullmatch(str(regex.value)) is None or "(?" in str(regex.value) or "&&" in str(regex.value):
         return "has a regular expression of more than the plain constructs"
+    # Without classes and escapes, in which a bracket or a star repeats nothing
     if _NESTED.search(_CLASSES.sub("x", str(regex.value))):
         return "has a regular expression with repetitions within groups, which Java runs without a bound"
     return None
@@ -196,6 +197,7 @@ class _Rules:
         return Obstacle("a pattern's element", "is matched by the engine", node.span)
 
     def _literal(self, node: ast.Literal) -> Obstacle | None:
+        # Spark's strings are UTF-8, which cannot hold it
         if isinstance(node.value, str) and any("\ud800" <= c <= "\udfff" for c in node.value):
             return Obstacle("a text", "holds half of a character", node.span)
         return None

@@ -152,6 +152,7 @@ def _planned(checked: CheckedApp, catalog: Catalog) -> RealtimePlan:
             raise _ObstacleFound(Obstacle(f"the stream '{stream}'", "has no @source of type 'kafka'"))
     if not inputs or not outputs:
         raise _ObstacleFound(Obstacle("the app", f"has no @{'sink' if inputs else 'source'} of type 'kafka'"))
+    # Spark takes it as an option of its own, startingOffsets, and refuses it among Kafka's
     starting = incoming.pop(_STARTING, "earliest")
     for option in (*incoming, *outgoing):
         if option.removeprefix("kafka.") in _SPARKS_OWN:
@@ -215,6 +216,7 @@ def _all_inputs(checked: CheckedApp) -> tuple[tuple[KafkaSourceInput, ...], dict
         partitions = None if numbers is None else tuple(map(int, _listed(annotation, "partition.no.list")))
         found.append(KafkaSourceInput(definition.name, topics, partitions, _form(definition, annotation)))
         options.append(_connection(annotation))
+    # The one query has one reader: its options, and whether it is given topics or partitions, hold for all
     if len({frozenset(one.items()) for one in options}) > 1 or len({one.partitions is None for one in found}) > 1:
         raise _ObstacleFound(Obstacle("@source", "has other connection settings than the others"))
     return tuple(found), options[0] if options else {}
@@ -270,6 +272,7 @@ def _form(definition: ast.StreamDefinition, annotation: ast.Annotation) -> JsonF
     if mapping.annotations:
         raise _ObstacleFound(Obstacle(f"@{mapping.annotations[0].name}", "is a form of the app's own", mapping.span))
     schema = definition.schema
+    # In the default form a member `event` is the envelope around the attributes
     if Type.OBJECT in schema.types or "event" in schema.names:
         raise _ObstacleFound(Obstacle(f"the stream '{definition.name}'", "has an attribute that only the mapper reads"))
 

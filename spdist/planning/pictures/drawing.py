@@ -228,6 +228,7 @@ class _Picture:
 
     def _draw_group(self, group: ExecutionGroup, box: Box, x: float, y: float) -> str:
         found = [self.states[i.name] for i in group.instances if i.name in self.states]
+        # A box has one colour: that of the instance which most needs somebody to look at it
         worst = next((s for s in ("FAILED", "UNREACHABLE", "WAITING", "DEPLOYING", "RUNNING") if s in found), None)
         colour = STATE_COLOURS.get(worst or "", _PLAIN)
         parts = [

@@ -98,8 +98,10 @@ def _forward(order: Mapping[str, int], edges: Sequence[Arrow]) -> list[Arrow]:
         after[edge.source].append(edge)
         entered.add(edge.target)
     closing: set[Arrow] = set()
+    # 1: on the way that is being followed; 2: all behind it is done
     state: dict[str, int] = {}
 
+    # From boxes without an edge into them first: within a circle the walk would turn back an edge of the main flow
     for start in sorted(order, key=lambda one: (one in entered, order[one])):
         # the way that is being followed, each box with the edges still to be looked at
         way = [(start, iter(after[start]))] if state.setdefault(start, 1) == 1 else []
@@ -137,6 +139,7 @@ def _layers(order: Mapping[str, int], forward: Sequence[Arrow]) -> dict[str, int
                     following.append(target)
         ready = following
     for id in sources:
+        # As far to the right as they can go, which makes their edges short
         layer[id] = min(layer[target] for target in after[id]) - 1 if after[id] else 0
     return layer
 
@@ -144,6 +147,7 @@ def _layers(order: Mapping[str, int], forward: Sequence[Arrow]) -> dict[str, int
 def _chain(edge: Arrow, layer: Mapping[str, int]) -> tuple[str, ...]:
     """Return what the edge passes: its ends, and a waypoint in each layer between them."""
     between = range(layer[edge.source] + 1, layer[edge.target])
+    # NUL stands in no id, so waypoints never look like boxes
     return (edge.source, *(f"{edge.source}\0{edge.target}\0{number}" for number in between), edge.target)
 
 
@@ -198,6 +202,7 @@ def _rows(
             top[id] = at
             at += height[id] + _ROW_GAP
     for sweep in range(2 * _SWEEPS):
+        # In both directions, so that neighbours on either side have a say
         for column in columns if sweep % 2 == 0 else columns[::-1]:
             wish = {}
             for id in column:

@@ -66,6 +66,7 @@ def timeline(
     places = {lane: _LANE * (number + 0.5) for number, lane in enumerate(lanes)}
 
     def x(time: int) -> float:
+        # One moment alone has no length to divide by
         return left + (time - first) / max(last - first, 1) * _WIDTH
 
     body = []

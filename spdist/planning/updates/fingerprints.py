@@ -76,6 +76,7 @@ class AppElement:
     @property
     def fingerprint(self) -> str:
         """A short text that only elements of one meaning share."""
+        # NUL between the parts, so that none runs into the next one
         return _hashed("\0".join(f"{what}\0{text}" for what, text in self.parts))
 
     @property
@@ -148,6 +149,7 @@ def compare_fingerprints(stored: Mapping[str, str], new: CheckedApp) -> tuple[El
 
 
 def _kind(id: str) -> ElementKind:
+    # Ids begin with their kind, and no kind is the beginning of another
     return next(kind for kind in get_args(ElementKind) if id.startswith(kind))
 
 
@@ -187,6 +189,7 @@ class _DependencyReader:
         occurrences: Counter[str] = Counter()
         distinct = []
         for element in found:
+            # The first of equal ones keeps the plain id, so that adding another one behind it changes nothing
             number = occurrences[element.id]
             occurrences[element.id] += 1
             distinct.append(element if number == 0 else replace(element, id=f"{element.id} ({number + 1})"))
@@ -297,6 +300,7 @@ class _DependencyReader:
         if looked_into and isinstance(definition, ast.WindowDefinition):
             yield f"window '{id}'", _bare(definition)
         elif looked_into and isinstance(definition, ast.TableDefinition):
+            # Where rows are kept changes nothing of what is found in them
             yield f"table '{id}'", _bare(definition, *_TUNING, "store")
         elif looked_into and isinstance(definition, ast.AggregationDefinition):
             yield f"aggregation '{id}'", _bare(definition, "store", "purge", "dist")

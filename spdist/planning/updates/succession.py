@@ -85,10 +85,12 @@ def with_origins(
             Begin(topic, number, ends.get(topic, {}).get(number, 0), _reader(before, after, one, topic, number), update)
             for topic, number in sorted(places - (known.places if known is not None else set()))
         )
+        # At offset 0 it begins in any case
         begins = tuple(begin for begin in begins if begin.offset or begin.after)
         if known is None:
             origin = Origin(update, begins)
         else:
+            # A place that is read no more may come back later, and then begins anew
             kept = tuple(begin for begin in known.origin.begins if (begin.topic, begin.partition) in places)
             origin = Origin(known.origin.update, (*kept, *begins))
         made.append(replace(one, origin=origin))
@@ -100,6 +102,7 @@ def _reader(before: Sequence[Assignment], after: Sequence[Assignment], one: Assi
     place = (topic, number)
     go_on = {other.name for other in after if place in other.places}
     readers = [known for known in before if place in known.places]
+    # The instance itself, else one of its group, else one that stops: one that goes on reading has its own events
     for fits in (
         lambda known: known.name == one.name,
         lambda known: known.group == one.group,
@@ -124,6 +127,7 @@ def _drained(before: Sequence[Assignment], after: Sequence[Assignment]) -> dict[
         heir = next((one for one in heirs if one.name == known.name), heirs[0])
         for read in known.inputs:
             if (known.group, read.topic) not in planned and not read.source and _same_stream(known, heir, read.stream):
+                # Nobody writes there again, so nobody's clock is waited for
                 drain = replace(read, producers=(), own=(), drains=True)
                 made[heir.name] = _joined(made.get(heir.name, ()), drain)
     return made
