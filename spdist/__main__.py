@@ -309,7 +309,7 @@ def services_up(
     wanted = dict(map(_topic, topics or ()))
     if wanted and "kafka" not in names:
         raise typer.BadParameter("topics are created in Kafka", param_hint="--topic")
-    if port and len(names) > 1:
+    if port and len(names) > 1:  # 0 is for all: each gets a free one
         raise typer.BadParameter("a port is for one service, not for all", param_hint="--port")
     if directory is not None:
         _make_directory(directory, "--directory")
@@ -440,10 +440,10 @@ def run(
         from spdist.packages import use_packages
         from spdist.runtime.standalone import prepare, run_app
 
-        use_packages(config.script.packages)
+        use_packages(config.script.packages)  # first: the app may use what they bring
         assignment = prepare(read_text(file), shards, scripts=config.script.python_enabled, allowed=allowed_of(config))
         if directory is not None:
-            _make_directory(directory, "--directory")
+            _make_directory(directory, "--directory")  # not before: an app that is wrong leaves none behind
         console = Console(stderr=True)
         with (
             console.status(f"{assignment.name}: starting", spinner="line") as line,
@@ -472,7 +472,7 @@ def _metrics(port: int | None, assignment: Assignment) -> Iterator[Callable[[Ins
     known = GroupReport(assignment.name, assignment.app, GroupPhase.STARTING, "")
 
     def count(status: InstanceStatus) -> None:
-        nonlocal known
+        nonlocal known  # replaced as a whole: the thread that answers Prometheus reads it at any time
         known = replace(known, state=GroupPhase(status.state), metrics=metrics_of(status))
 
     end = serve_metrics(port, lambda: known)

@@ -121,6 +121,7 @@ def bytes_text(count: float | None) -> str:
     if count is None:
         return ""
     unit = 0
+    # From 999.5 on it would be shown as 1000 of the smaller unit.
     while abs(count) >= 999.5 and unit < len(_UNITS) - 1:
         count, unit = count / 1000, unit + 1
     return f"{count:,.0f} {_UNITS[unit]}" if unit == 0 or abs(count) >= 99.95 else f"{count:.1f} {_UNITS[unit]}"
@@ -138,6 +139,7 @@ def duration_text(ms: float | None) -> str:
         return f"{ms:.0f} ms"
     if abs(ms) < 59_950:
         return f"{ms / 1000:.1f} s"
+    # Rounded before it is divided, so that no part is shown as 60 of its unit.
     sign, whole = ("-" if ms < 0 else ""), round(abs(ms) / 1000) * 1000
     size, unit, part, small = next(line for line in _DURATIONS if whole >= line[0])
     rest = whole % size // part
@@ -163,6 +165,7 @@ def table_text(
     """
     shown, more = _cut(rows, limit)
     right = _right(head, shown)
+    # A line break within a cell would tear its row apart.
     lines = [list(head), *([" ".join(cell_text(cell).split("\n")) for cell in row] for row in shown)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     indent = "  " if title else ""
@@ -233,6 +236,7 @@ def _cell_html(cell: object) -> str:
 
 def _right(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[bool]:
     """Say of each column whether it has numbers or quantities, and nothing else."""
+    # Cells without a value say nothing about their column.
     columns = ([row[column] for row in rows if row[column] not in (None, "")] for column in range(len(head)))
     return [bool(cells) and all(map(_is_number, cells)) for cells in columns]
 

@@ -27,6 +27,7 @@ class ErrorCode(StrEnum):
         retryable, category
             As `SpdistError.retryable` and `SiddhiAppError.category`; an empty category is that of the class.
         """
+        # Enum takes the whole tuple of a member for its value, unless `_value_` is set here.
         known = str.__new__(cls, code)
         known._value_ = code
         known.meaning, known.retryable, known.category = meaning, retryable, category

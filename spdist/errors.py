@@ -101,6 +101,7 @@ class SpdistError(Exception):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        # Not `cls.codes`: those that a class inherits belong to its parent.
         own = (cls.code, *cls.__dict__.get("codes", ()))
         for code in own:
             if code in _CODES:
@@ -176,6 +177,7 @@ class SiddhiAppError(SpdistError, ValueError):
         if (known := self.codes.get(self.code)) is not None and known.category:
             self.category = known.category
         self.errors: tuple[SiddhiAppError, ...] = errors or (self,)
+        # The message holds the list, too: it is what goes over the wire.
         self.message = self._headline(str)
 
     @classmethod
@@ -195,6 +197,7 @@ class SiddhiAppError(SpdistError, ValueError):
         if self in self.errors:
             return words(self.message)
         lines = (f"{number}. {one.shown(words, *others)}" for number, one in enumerate(self.errors, 1))
+        # Only its first line: the message may have the list already, from before the errors had their text.
         return "\n".join([words(self.message.partition("\n")[0]), *lines])
 
 
@@ -390,6 +393,7 @@ _FORMER: Mapping[str, type[SpdistError]] = {
     **dict.fromkeys(("BusyError", "ConflictError", "NoWorkersError", "PlannerBusyError", "RemoteError"), ClusterError),
 }
 
+# Type checkers are not to believe that the module has every name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> type[SpdistError]:

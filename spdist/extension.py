@@ -171,7 +171,7 @@ def _load_built_in() -> None:
             for module in _BUILT_IN:
                 importlib.import_module(module)
         except BaseException:
-            _BEGUN.clear()
+            _BEGUN.clear()  # the next call tries again
             raise
         _COMPLETE.set()
 
@@ -407,7 +407,7 @@ def mapping(id: str) -> Callable[[Decorated], Decorated]:
 
 def user_modules() -> frozenset[str]:
     """Return the names of the modules, other than spdist's own, whose import registers something."""
-    found = (one.implementation.__module__ for one in list(_REGISTERED.values()))
+    found = (one.implementation.__module__ for one in list(_REGISTERED.values()))  # a copy: another thread may register
     return frozenset(name for name in found if name not in _BUILT_IN)
 
 

@@ -97,6 +97,7 @@ def check(app: str | SiddhiApp, *, scripts: bool | None = None) -> CheckedApp:
 
     known = catalog(scripts)
     checked = check_tree(app, known) if isinstance(app, SiddhiApp) else check_tree(parse(app), known, app)
+    # Given to it here: the language may not depend on what draws apps.
     return replace(checked, picture=_picture)
 
 
@@ -164,6 +165,7 @@ def plan(app: str | SiddhiApp, transport: str = "log") -> Topology:
     checked = check(app, scripts=True)  # nothing is run here
     try:
         return plan_tree(checked.app, checked, transport)
+    # Planning has the tree alone; the lines of errors are in the text.
     except SiddhiAppError as error:
         if isinstance(app, str):
             error.show_in(app)
@@ -344,6 +346,7 @@ def transform(
     from spdist.engine.frames.transforming import transform_frames
     from spdist.language.format import format_app
 
+    # `Unpack` is nothing at run time, and `FrameRequest` would refuse a wrong name as an argument of its own.
     unknown = options.keys() - FrameOptions.__annotations__.keys()
     if unknown:
         raise TypeError(f"transform() has no argument {', '.join(map(repr, sorted(unknown)))}")

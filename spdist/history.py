@@ -54,6 +54,7 @@ def history_table(events: Sequence[Seen], streams: Mapping[str, Schema]) -> tupl
     streams : mapping of str to Schema
         Attributes by stream. Values of an event that does not fit are numbered: an update may have changed its stream.
     """
+    # One virtual time makes all of them virtual: a column has one form.
     dated = bool(events) and min(seen.timestamp for seen in events) >= _DATED
     named = [(seen, _named(seen, streams.get(seen.stream))) for seen in events]
     columns = list(dict.fromkeys(name for _, values in named for name in values))

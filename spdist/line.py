@@ -45,6 +45,7 @@ class Line:
             self._display({"text/plain": text} if html is None else {"text/plain": text, "text/html": html})
         elif (stream := self._stream or sys.stdout).isatty():
             text = text[: shutil.get_terminal_size().columns - 1]  # what is wrapped cannot be rewritten
+            # As wide as what it replaces, of which else an end would stay.
             self._write(stream, f"\r{text:<{len(self._said or '')}}")
         elif self._said is None or time.monotonic() - self._said_s >= _IN_A_FILE_S:
             self._write(stream, f"{text}\n")
@@ -59,6 +60,7 @@ class Line:
         stream = self._stream or sys.stdout
         if self._waits is not None:
             self._write(stream, f"{self._waits}\n")
+        # In a file the line has its end already; an output of a notebook needs none.
         elif self._said is not None and self._handle is None and stream.isatty():
             self._write(stream, "\n")
 

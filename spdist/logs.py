@@ -48,6 +48,7 @@ class Mask:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
+        # Longest first: the first alternative that matches wins, and one secret may be the beginning of another.
         known = sorted({one for one in secrets if len(one) >= _SHORTEST}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
 
@@ -126,6 +127,7 @@ class RecordRing(logging.Handler):
     def attach(self) -> None:
         """Begin to keep what spdist logs."""
         logger = logging.getLogger("spdist")
+        # Without a level of its own the logger has that of the root, WARNING, which leaves INFO out.
         if logger.level == logging.NOTSET:
             logger.setLevel(logging.INFO)
         logger.addHandler(self)
@@ -142,6 +144,7 @@ class RecordRing(logging.Handler):
                 if key in known:
                     known[key] = known[key][:4000]
             self._records.append((int(record.created * 1000), record.levelno, known))
+        # As logging's own handlers: what cannot be kept must not fail whoever logs it.
         except Exception:
             self.handleError(record)
 
@@ -155,6 +158,7 @@ class RecordRing(logging.Handler):
         limit: int = 100,
     ) -> list[dict[str, Any]]:
         """Return the newest `limit` records about `app` and `group`, of `level` or above, since then; newest first."""
+        # `emit` runs under this lock, too: a deque that grows while it is copied raises.
         self.acquire()
         try:
             records = list(self._records)

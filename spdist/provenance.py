@@ -81,14 +81,17 @@ def _replayed(app: Deployment, checked: CheckedApp, stream: str, which: int | Se
     event, copies = _meant(published, stream, which)
     graph = app_graph(checked)
     written = {link.target for link in graph.links}
+    # What queries write comes out again in the replay; only the rest is to be given.
     inputs = [
         definition.name
         for definition in checked.app.definitions
         if isinstance(definition, ast.StreamDefinition) and definition.name in graph.upstream(stream) - written
     ]
     events = {name: app.read(name) for name in inputs}
+    # Not empty: `_meant` has found an event.
     last = max(timestamp for arrivals in (published, *events.values()) for timestamp, _ in arrivals)
     log = InputLog.of(checked, events, last)
+    # Equal events cannot be told apart: the n-th that was published is the n-th of the replay.
     numbers = [number for number, one in enumerate(log.events(stream)) if one == event]
     if len(numbers) < copies:
         raise StateError(

@@ -41,6 +41,7 @@ class EventCount(int):
         return made
 
 
+# `Mapping` brings the equality; no slots, as `tables` is cached in the instance's dictionary.
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Mapping[str, StreamEvents], Shown):
     """What came out of a run, by stream, as `spdist.run` returns it; equal to a dictionary with the same events.

@@ -40,6 +40,7 @@ class Span:
         """
         begin = self._line_start(text)
         skipped = max(0, self.column - 1 - _BEFORE_CARET) if self.column > _EXCERPT_WIDTH else 0
+        # Cut out before it is split: an app may be one very long line.
         row = _LINE_END.split(text[begin + skipped : begin + skipped + _EXCERPT_WIDTH + 1], maxsplit=1)[0]
         shown = row[:_EXCERPT_WIDTH]
         at = self.column - 1 - skipped
@@ -48,11 +49,13 @@ class Span:
             last = word.end()
         carets = "^" * max(1, min(last, _EXCERPT_WIDTH) - at)
         front, behind = "…" if skipped else "", "…" if len(row) > _EXCERPT_WIDTH else ""
+        # A tab as one blank: the carets are placed by characters.
         return f"{front}{paint(shown.replace(chr(9), ' '))}{behind}\n{' ' * (at + len(front))}{mark(carets)}"
 
     def _line_start(self, text: str) -> int:
         """Return the offset of the line: from the offset of the place, where that is known, without reading `text`."""
         begin = self.start - (self.column - 1)
+        # A span without offsets has 0 there, which fits the first place of a text only: then lines are counted.
         if 0 <= begin <= len(text) and (begin == 0) == (self.line == 1) and (not begin or text[begin - 1] in "\r\n"):
             return begin
         starts = [0, *(match.end() for match in _LINE_END.finditer(text))]

@@ -81,7 +81,7 @@ class VirtualApp(Shown):
         self._scripts = scripts
         self._closed = False
         self._app = self._made(self.checked)
-        if start is not None or not self.checked.playback:
+        if start is not None or not self.checked.playback:  # else the first event says what time it is
             self._recorder = InputRecorder(self.checked, start or 0)
             self._app.start(start or 0)
 
@@ -93,6 +93,7 @@ class VirtualApp(Shown):
 
     def _observer(self, stream: str) -> Any:
         def see(timestamp: int, row: Row) -> None:
+            # By identity: a query may put an equal row into the stream that it was sent to.
             sent = next((i for i, (to, one) in enumerate(self._sent) if to == stream and one is row), None)
             if sent is None:
                 self.history.append(Seen(stream, timestamp, row, False))
@@ -148,11 +149,11 @@ class VirtualApp(Shown):
         schema = _schema_of(self.checked, stream)
         made = [to_row(values, schema, stream) for values in rows]
         time = self.clock if at is None else at
-        if not self._live.jumps.is_too_far(time):
+        if not self._live.jumps.is_too_far(time):  # else the app refuses and counts it, at the time that it is
             self.advance(to=time)
         assert self._recorder is not None
         self._recorder.sent(stream, time, made, self.clock)
-        self.history += [Seen(stream, time, row, True) for row in made]
+        self.history += [Seen(stream, time, row, True) for row in made]  # before what comes out of them
         self._sent = [(stream, row) for row in made]
         if len(made) == 1:
             self._app.send(stream, time, made[0])
@@ -187,6 +188,7 @@ class VirtualApp(Shown):
     def restore(self, state: bytes) -> None:
         """Go on from a snapshot; the history stays."""
         self._live.restore(state)
+        # What came before is in this state and in no log: causes are looked for from here on.
         self._recorder = InputRecorder(self.checked, self._app.clock, self._app.snapshot())
 
     def update(self, text: str) -> ElementChanges:
@@ -256,7 +258,7 @@ class VirtualApp(Shown):
         AssertionError
             Something else came out.
         """
-        __tracebackhide__ = True
+        __tracebackhide__ = True  # pytest shows the line of the test instead
         found = self.take(stream)
         expected = [tuple(row) for row in rows]
         if len(found) != len(expected) or not all(map(same_values, expected, found)):
@@ -270,7 +272,7 @@ class VirtualApp(Shown):
     def query(self, text: str) -> list[Row]:
         """Return the rows of an on-demand query, such as ``from Stock on price > 5.0 select name``."""
         rows: list[Row] = self._live.query(text).rows
-        if self._recorder is not None and parse_on_demand(text).output is not None:
+        if self._recorder is not None and parse_on_demand(text).output is not None:  # a replay has to write, too
             self._recorder.wrote(text, self.clock)
         return rows
 

@@ -65,6 +65,7 @@ def copy_workspace(target: Path, *, replace: bool = False) -> Iterator[tuple[Pat
     root = workspace()
     for folder in _FOLDERS:
         for source in sorted((root / folder).rglob("*")):
+            # Not what Jupyter and editors leave behind, such as `.ipynb_checkpoints`.
             if source.is_file() and not any(part.startswith(".") for part in source.relative_to(root).parts):
                 copy = target / source.relative_to(root)
                 fresh = replace or not copy.exists()

@@ -94,6 +94,7 @@ def complete_apps(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of deployed apps that begin so; none where that cannot be found out."""
     given = ctx.params
     url, password = given.get("url") or os.environ.get("SPDIST_URL"), os.environ.get("SPDIST_PASSWORD")
+    # Completion cannot ask for one.
     if not password:
         return []
     try:
@@ -144,6 +145,7 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
         with explained():
             upstream = Upstream(_managers(shared.pop("url")), **shared)
             with _rightly_given():
+                # Made for nothing but its errors: it reads addresses and files.
                 upstream.client("", "").close()
             command(upstream, **own)
 
@@ -165,6 +167,7 @@ def _client(
     managers = _managers(url)
     with _rightly_given():  # before a password is asked for
         certificate = Certificate.named(cert_file, key_file)
+    # Line ends only: blanks may be part of a password.
     own = read_text(password_file, "--password-file").strip("\r\n") if password_file is not None else None
     shown = credential(managers, user, own) or Credential(user, _password(user))
     with _rightly_given():
@@ -243,6 +246,7 @@ def print_json(value: Any) -> None:
 def output() -> Console:
     """Return where tables are printed; lines are not broken where nobody sees them but another program."""
     console = Console()
+    # COLUMNS is what somebody wants, of pipes as well.
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _WIDE
     return console
@@ -264,6 +268,7 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Tab
     for name in head:
         made.add_column(name, overflow="fold")
     for row in rows:
+        # Made to `Text` below, as rich reads markup in strings.
         cells = ["" if value is None else str(value) for value in row]
         made.add_row(*(Text(cell, style=_STYLES.get(cell.partition(":")[0].partition(",")[0], "")) for cell in cells))
     return made

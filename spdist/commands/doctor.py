@@ -54,6 +54,7 @@ def _of_node(conf: Path) -> list[Finding]:
 
     try:
         config = load_config(conf)
+        # A file does not say which of the two it is for; managers elect their leader in a database, workers do not.
         role: Literal["manager", "worker", "server"] = "worker"
         if config.is_server:
             role = "server"

@@ -134,6 +134,7 @@ def read_lines(
             made = event()
         except (MappingError, ValueError, TypeError, RecursionError) as error:
             wrong.append(f"line {number}: {error.message if isinstance(error, MappingError) else error}")
+        # Nothing behind a wrong line is sent: the rest is read to tell what else is wrong.
         if not wrong:
             yield made
         elif len(wrong) == _TOLD or idle():
@@ -187,6 +188,7 @@ def _csv_lines(lines: Iterable[str], schema: Schema, time_column: str) -> Iterat
     reader = csv.DictReader(lines, strict=True)
 
     def event(record: dict[str, Any]) -> tuple[int, tuple[Any, ...]]:
+        # DictReader has None for columns that a line lacks, and under the key None what it has too many.
         missing = [name for name in schema.names if record.get(name) is None]
         if missing or None in record:
             raise MappingError(f"it has not the columns of {schema}, {', '.join(missing) or 'but more'}")

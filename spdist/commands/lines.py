@@ -62,6 +62,7 @@ class Lines(Iterator[str]):
             self._fill()
         self._count += 1
         try:
+            # Only a file's first line can begin with a byte order mark.
             return self._lines.popleft().decode("utf-8-sig" if self._count == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise MappingError(f"line {self._count} is not UTF-8 text: {error.reason}") from error
@@ -76,12 +77,14 @@ class Lines(Iterator[str]):
             return False
 
     def _fill(self) -> None:
+        # As much as is there, and more than the source buffers: what stays in its buffer `select` does not see.
         data: bytes = self._source.read1(_CHUNK)  # type: ignore[attr-defined]
         self.read += len(data)
         *whole, rest = data.split(b"\n")
         for line in whole:
             self._lines.append(b"".join([*self._begun, line, b"\n"]))
             self._begun = []
+        # Joined when the line has ended, so that a long one is copied once.
         if rest:
             self._begun.append(rest)
         if not data:

@@ -77,6 +77,7 @@ def logout(url: Url = default_url) -> None:
         found = file.find(managers)
         if found is None:
             raise typer.BadParameter("nobody has logged in there", param_hint="--url")
+        # First: it is forgotten here also where the provider cannot be reached.
         file.remove(managers)
         provider = found.provider()
         try:
@@ -111,6 +112,7 @@ def _way_in(managers: tuple[str, ...], trust_file: Path | None) -> dict[str, str
                     f"{url} knows its users itself: there is nothing to log in to",
                     hint="set SPDIST_USER and SPDIST_PASSWORD, or use --user and --password-file",
                 )
+            # Somebody will type a password there, and whoever answered may be no manager.
             if not is_safe_url(str(told["issuer"])):
                 raise ClusterError(f"{url} names an identity provider to which no password should go: {told['issuer']}")
             if not told.get("publicClientId"):
@@ -166,6 +168,7 @@ def code_of(said: dict[str, str] | None, state: str, issuer: str) -> str:
     """
     if said is None:
         raise UnauthorizedError("nobody has logged in in time", hint="run spdist login again")
+    # Not every provider says who it is (RFC 9207); where one does, it must be this one.
     if not hmac.compare_digest(said.get("state", "").encode(), state.encode()) or said.get("iss", issuer) != issuer:
         raise UnauthorizedError("the browser came back from another login", hint="run spdist login again")
     if error := said.get("error"):
@@ -182,6 +185,7 @@ class _Return:
         said: list[dict[str, str]] = []
 
         class LoginAnswer(BaseHTTPRequestHandler):
+            # Requests are answered one by one: a connection that says nothing must not be waited for.
             timeout = 5
 
             def do_GET(self) -> None:
@@ -203,6 +207,7 @@ class _Return:
             self._server = HTTPServer(("127.0.0.1", port), LoginAnswer)
         except OSError as error:
             raise typer.BadParameter(f"port {port} cannot be used: {error.strerror}", param_hint="--port") from error
+        # `handle_request` returns so often, to look at the deadline.
         self._server.timeout = _LOOK_S
         self.url = f"http://127.0.0.1:{self._server.server_port}{_PATH}"
 

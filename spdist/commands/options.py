@@ -30,6 +30,7 @@ def with_options(
     hidden : collection of str
         Parameters of the command that become no options.
     """
+    # Without the hidden ones, whose types may be imported for type checkers alone.
     own = {name: value for name, value in command.__annotations__.items() if name not in (*hidden, "return")}
     hints = get_type_hints(SimpleNamespace(__annotations__=own), command.__globals__, include_extras=True)
     keyword = inspect.Parameter.KEYWORD_ONLY

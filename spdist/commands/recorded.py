@@ -77,6 +77,7 @@ def or_recorded(live: Callable[..., None]) -> Callable[..., None]:
                 raise typer.BadParameter("it goes with --input, for recorded events", param_hint=_option(said[0]))
             live(**own)
             return
+        # Options that were not given have their defaults.
         for name, value in own.items():
             if name != "file" and value != parameters[name].default:
                 raise typer.BadParameter("it is for a live run, without --input", param_hint=_option(name))
@@ -111,6 +112,7 @@ def _run(
     with explained(), _progress() as tell:
         checked = check(text)
         end = None if until is None else instant(int(until) if until.lstrip("-").isdecimal() else until)
+        # A slip is told before the run, not after it.
         for stream, path in targets.items():
             if stream not in (written := written_streams(checked)):
                 raise undefined("output stream", stream, None, written)
@@ -154,6 +156,7 @@ def _columns(times: list[str] | None, streams: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for one in times or ():
         stream, equals, column = one.rpartition("=")
+        # In either order, what is said for one stream wins over what is said for all.
         found |= {stream: column} if equals else {name: column for name in streams if name not in found}
     return found
 

@@ -171,6 +171,7 @@ def now(
         typer.echo(f"{name}: {summary(done)}", err=done.state != "succeeded")
         typer.echo(f"{name}: {file.directory / done.notebook}", err=True)
     code = done.exit_code or 0
+    # Python has -n for a process that signal n has ended, shells have 128 + n.
     raise typer.Exit(_EXIT_CODES.get(done.state, code if code > 0 else 128 - code if code < 0 else 1))
 
 

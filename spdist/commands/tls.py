@@ -51,6 +51,7 @@ def init(
     with explained():
         subjects = _subjects(node, user)
         if not force:
+            # All names before anything is written.
             check_free(directory, [AUTHORITY, *(one.name for one in subjects)])
         authority = Authority.create(directory, _now(), authority_days, replace=force)
         _told(directory, [authority.issue(one, _now(), days, replace=force) for one in subjects])

@@ -43,10 +43,12 @@ def add(name: Name, conf: Conf, roles: Roles = "viewer") -> None:
         own = known_roles(config.auth, name, named, config.path)
 
         def added(users: Mapping[str, StoredUser]) -> Mapping[str, StoredUser]:
+            # Under the lock of `change_users`: another command may be adding the same name.
             if name in users or name in {one.username for one in config.auth.users}:
                 raise typer.BadParameter(f"there is a user {name!r} already", param_hint="NAME")
             return {**users, name: StoredUser(roles=own, password=hash_)}
 
+        # Asked for before the file is locked, since people take their time.
         hash_ = hashed(_new_password(name))
         change_users(file, added)
     typer.echo(f"{name} was added to {file}, with {', '.join(own) or 'no role'}")

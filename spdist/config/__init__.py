@@ -194,6 +194,7 @@ def load_config(
         given.make_server()
     given.add_own_user()
     parts = given.bind(SECTIONS)
+    # After all sections: each takes out the overrides that are its own.
     given.binder.finish()
     datasources = by_name(parts.pop("datasource_list").items, file)
     for item in datasources.values():
@@ -205,6 +206,7 @@ def load_config(
     parts["auth"] = with_role_names(parts["auth"], file)
     if not parts["files"].directories:
         parts["files"] = Files((parts["state_persistence"].directory / "files",))
+    # The listing says what holds; the binder has seen that the file says nothing.
     shown = {"siddhi.files.directories": ", ".join(map(str, parts["files"].directories))}
     config = Config(
         path=file,

@@ -209,6 +209,7 @@ class Allowed:
         if not self.secrets and not passwords:
             return replace(self, datasources=bare)
         file = folder / f"allowed{PRIVATE_SUFFIX}"
+        # Made with its mode: at no time can others read it.
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as private:
             json.dump(stored, private)
         return replace(self, secrets={}, datasources=bare, private=str(file))
@@ -227,6 +228,7 @@ class Allowed:
         if "\\" in path or re.match(r"[A-Za-z]:/", path):
             raise NotAllowed("is no path of this system", "Write /, and no drive.")
         try:
+            # Links are followed on both sides: one within a directory may lead out of it.
             roots = [Path(os.path.realpath(one)) for one in self.directories]
             full = Path(os.path.realpath(os.path.join(roots[0] if roots else os.sep, path)))
             kept = [Path(os.path.realpath(one)) for one in self.protected]

@@ -223,6 +223,7 @@ class Binder:
 
     def finish(self) -> None:
         """Refuse overrides that name no setting."""
+        # Each is taken out where it is used: what is left belongs to no setting.
         for name in self.overrides:
             raise ConfigError(
                 f"environment {name}: there is no such setting", hint=_nearest(name, self.known_overrides)
@@ -256,6 +257,7 @@ class Binder:
             raise ConfigError(f"{node.origin}: {path} must be a mapping of keys to values")
         for name, child in node.content.items():
             full = f"{path}.{name}"
+            # A key of an item is ignored in every item.
             generic = re.sub(r"\[\d+\]", "[]", full)
             if full in known:
                 found[full] = child
@@ -307,6 +309,7 @@ class Binder:
             if field.default is dataclasses.MISSING:
                 raise ConfigError(f"{self.file}: {full} is missing", hint=self._how(key, full))
             default = field.default
+            # Relative to the file, as it would be if it stood there.
             if isinstance(default, Path):
                 default = (self.base / default).resolve()
             self.entries.append(ExplainedSetting(full, _shown(default), "default"))
@@ -332,6 +335,7 @@ class Binder:
         try:
             return kind.read(reference, self.base)
         except ValueError as error:
+            # What came from outside of the file may be text: then the error is another one.
             plain = kind.plain if not reference.whole else None
             if plain is None or not (self.plain_passwords or self.explaining):
                 raise self._wrong(kind, full, reference, error, PLAIN if plain else None) from None
@@ -382,6 +386,7 @@ class Binder:
             assert reference is not None
             given[name] = reference
         start = f"{environment_name(*names or ())}__"
+        # A list, as each is taken out of the dictionary meanwhile.
         for variable in [one for one in self.overrides if one.startswith(start)]:
             text = self.overrides.pop(variable)
             given[variable.removeprefix(start)] = ResolvedScalar(text, text, f"environment {variable}", whole=True)
@@ -414,6 +419,7 @@ class Binder:
             return None
         if not isinstance(node.content, str):
             raise ConfigError(f"{node.origin}: {full} must be one value, not a list or a mapping")
+        # In YAML a key with nothing behind it, or `~`, is null.
         if scalar(node.content, quoted=node.quoted) is None:
             raise ConfigError(f"{node.origin}: {full} has no value", hint="give it one, or leave the key out")
         return expand(node, full, self.environment, self.base)

@@ -88,8 +88,10 @@ def convert(old: str | os.PathLike[str], new: Path, *, environment: Mapping[str,
         `old` cannot be used, as it would be with its passwords as text: names the line and what would be right.
     """
     file = settings_file(old)
+    # Passwords as text are what is to be converted, so they have to be readable.
     known = {**(os.environ if environment is None else environment), "SPDIST__PLAIN_PASSWORDS": "true"}
     config = load_config(file, environment=known)
+    # `load_config` checks the whole; the sections, as they are written, are read once more.
     given = FileSections(file, known)
     given.add_own_user()
     given.bind(SECTIONS)
@@ -193,12 +195,14 @@ class _MappingWriter:
             try:
                 kind.read(reference, self._old)
             except ValueError:
+                # No reference, so it stands in the file as text.
                 password = kind.plain(reference, self._old)
                 return f"${{env:{self._variable(password, f'{node.origin}, {full}', labels, kind)}}}"
         text = REFERENCE.sub(
             lambda found: java_place(found[0], self._environment, self._old) or found[0],
             written,
         )
+        # Relative paths start from the file, and the new one is elsewhere.
         if self._moved and (kind is path or (kind is location and "://" not in text)) and not text.startswith("${"):
             text = str(kind.read(ResolvedScalar(text, text, ""), self._old))
         if self._moved and kind is database_url and "${" not in text:
@@ -207,6 +211,7 @@ class _MappingWriter:
         return self._text(text, node.quoted)
 
     def _text(self, text: object, quoted: bool) -> str:
+        # `: ` would begin a mapping.
         safe = not quoted and _PLAIN.fullmatch(str(text)) and ": " not in str(text)
         return str(text) if safe else json.dumps(text, ensure_ascii=False)
 

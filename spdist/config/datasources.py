@@ -94,6 +94,7 @@ def by_name(datasources: Iterable[Datasource], file: Path) -> Mapping[str, Datas
     """
     found: dict[str, Datasource] = {}
     for one in datasources:
+        # A set: both names may be the same.
         for name in {one.name, one.jndi_name} - {""}:
             if name in found:
                 raise ConfigError(f"{file}: wso2.datasources has the name {name!r} twice")

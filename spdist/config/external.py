@@ -24,6 +24,7 @@ def is_safe_url(url: str) -> bool:
     """Return whether secrets may go to an address: https, or http on the loopback; without user and query."""
     try:
         parts = urlsplit(url)
+        # Reading `port` raises ValueError where it is no number.
         host, _ = parts.hostname or "", parts.port
     except ValueError:
         return False

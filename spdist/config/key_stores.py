@@ -76,6 +76,7 @@ def _of_java(content: bytes, password: str, key_password: str) -> KeyStore:
     import jks
 
     try:
+        # Not decrypted here: the key may have a password of its own.
         entries = jks.KeyStore.loads(content, password, try_decrypt_keys=False).private_keys
         if len(entries) != 1:
             raise ValueError(f"it must hold one private key, and has {len(entries)}")
@@ -146,6 +147,7 @@ def with_pem_files(config: Config) -> Config:
 
 
 def _private(file: Path, content: bytes) -> Path:
+    # Made with its mode: at no time can others read the key.
     with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
         target.write(content)
     return file

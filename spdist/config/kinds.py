@@ -161,6 +161,7 @@ def _plain_secret(reference: ResolvedScalar, _: Path) -> Secret:
 
 def _plain_user_password(reference: ResolvedScalar, base: Path) -> Secret:
     try:
+        # `validate`, as Python else skips foreign characters, and much text would pass for base64.
         decoded = base64.b64decode(reference.text, validate=True).decode("utf-8")
     except ValueError:  # as are the errors of both
         decoded = ""

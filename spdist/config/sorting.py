@@ -108,6 +108,7 @@ class FileSections:
                 raise ConfigError(f"{node.origin}: {name} was given at {given[name].origin}; keep one of the two")
             if name in _KNOWN:
                 given[name] = node
+            # With dots: `siddhi.refs` stands for all below it, and for nothing that only begins so.
             elif unused := next((key for key in IGNORED if f"{name}.".startswith(f"{key}.")), None):
                 self.binder.unused(unused, node)
             else:

@@ -84,6 +84,7 @@ def read(path: Path) -> ValueNode:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text: {error}") from error
     try:
+        # Composed, not loaded: nodes know their lines, and stay text until a setting says what they are.
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
@@ -108,6 +109,7 @@ def _convert(node: yaml.Node, path: Path) -> ValueNode:
         items: dict[str, ValueNode] = {}
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else str(key.value)
+            # YAML forbids it, but PyYAML lets the last one win.
             if name in items:
                 raise ConfigError(
                     f"{path}:{key.start_mark.line + 1}: the key {name!r} stands here a second time",
@@ -118,6 +120,7 @@ def _convert(node: yaml.Node, path: Path) -> ValueNode:
     if isinstance(node, yaml.SequenceNode):
         return ValueNode([_convert(item, path) for item in node.value], origin)
     assert isinstance(node, yaml.ScalarNode)
+    # A scalar without quotes has no style; one with quotes is text, whatever it looks like.
     return ValueNode(str(node.value), origin, quoted=node.style is not None)
 
 
@@ -127,6 +130,7 @@ def scalar(text: str, *, quoted: bool = False) -> Any:
         return text
     loader = yaml.SafeLoader("")
     try:
+        # (True, False): as a scalar without quotes, whose type follows from its looks.
         tag = loader.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
         if tag not in _PLAIN_TAGS:
             return text
@@ -187,6 +191,7 @@ def expand(node: ValueNode, key: str, environment: Mapping[str, str], base: Path
         if kind == "env":
             name, comma, default = name.partition(",")
             if comma and name not in environment:
+                # The default stands in the file itself.
                 outside = False
                 return default
             if name not in environment:
@@ -203,6 +208,7 @@ def expand(node: ValueNode, key: str, environment: Mapping[str, str], base: Path
             except (OSError, ValueError) as error:
                 raise ConfigError(f"{node.origin}: {key} needs the file {file}: {error}") from error
             origins.append(f"file {file}")
+            # Editors end a file with a line break, which is no part of a password.
             return content.rstrip("\r\n")
         if (place := java_place(match.group(0), environment, base)) is not None:
             outside = False

@@ -49,8 +49,10 @@ def adapted(sections: Mapping[str, ValueNode], tell: Tell) -> Sections:
         Is told a sentence for each change that somebody may have to know.
     """
     found = dict(sections)
+    # First: `_own_id` needs the interface that this adds.
     if _text(_mapping(found.get(_DEPLOYMENT)).get("type")) in SERVERS:
         as_server(found)
+    # `_one_database` compares URLs as `_databases` leaves them.
     for step in (_no_directory, _own_id, _transports, _databases, _one_database, _properties):
         step(found, tell)
     return found
@@ -234,6 +236,7 @@ def _database(item: ValueNode, tell: Tell) -> ValueNode:
         changed = {"jdbcUrl": replace(url, content=f"jdbc:sqlite:{file}")}
         # The user of H2 is one of that file; SQLite knows none.
         changed |= {key: node for key, node in settings.items() if key not in ("jdbcUrl", "username", "password")}
+    # Where a password is among the options they stay, and the URL is refused later.
     elif (match := _JDBC_OPTIONS.fullmatch(written)) and not PASSWORD_IN_URL.search(written):
         tell(f"{url.origin}: the options of {name}'s jdbcUrl after ? are of its Java driver, and not used")
         changed = {**settings, "jdbcUrl": replace(url, content=match[1])}

@@ -78,6 +78,7 @@ class LoginPage(LoginFormHandler):
     async def post(self) -> None:
         """Begin a session."""
         username, address = self.get_body_argument("username", ""), self.request.remote_ip or ""
+        # Blanks may be part of a password.
         password = self.get_body_argument("password", "", strip=False)
         try:
             granted = await self._guesses.verified(
@@ -99,10 +100,12 @@ class LoginPage(LoginFormHandler):
 
     def _let_in(self, username: str, password: str) -> None:
         sessions = sessions_of(self)
+        # Its cookie is replaced, and it would stay until it has been idle for long enough.
         if self.current_user:
             sessions.end(self.current_user.session)
         name, secure = self.identity_provider.get_cookie_name(self), self.request.protocol == "https"
         session_id = sessions.begin(username, password)
+        # Strict: no page of another site can have the browser act as this user.
         self.set_cookie(name, session_id, httponly=True, samesite="Strict", secure=secure, path="/")
         _log.info("user %r from %s has logged in", username, self.request.remote_ip)
         self._redirect_safe(self.get_argument("next", "/"))
@@ -178,6 +181,7 @@ class KernelChannels(VoilaKernelWebsocketHandler):  # type: ignore[misc]
     def on_message(self, message: str | bytes) -> None:
         """Hand on what the page says; a session is used as long as somebody clicks."""
         session = self.current_user.session
+        # A connection is authenticated when it is opened, and may outlive its session.
         if session.ended:
             self.close()
             return

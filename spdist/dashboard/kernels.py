@@ -63,6 +63,7 @@ class SessionUsers(IdentityProvider):
 
     def get_user(self, handler: web.RequestHandler) -> Visitor | None:
         """Return who calls; None for a stranger."""
+        # Jupyter's server keeps there whom it has found for this request.
         known = getattr(handler, "_jupyter_current_user", None)
         if known is not None:
             return known  # type: ignore[no-any-return]
@@ -122,6 +123,7 @@ class VisitorKernels(AsyncMappingKernelManager):
         self._uses[kernel_id] = KernelUse(session, time.monotonic())  # now: those that start are counted, too
         given |= {"kernel_id": kernel_id, "env": kernel_environment(os.environ, self.upstream, session)}
         await super().start_kernel(**given)
+        # While it started the session may have ended, or another page have taken its place.
         if session.ended or kernel_id not in self._uses:
             await self.end(kernel_id)
             raise web.HTTPError(403, "this session has ended, or has opened too many pages")
@@ -131,6 +133,7 @@ class VisitorKernels(AsyncMappingKernelManager):
         self, kernel_id: str, now: bool = False, restart: bool = False
     ) -> None:
         """End a kernel, and the connections of its page."""
+        # Before it ends: from here on it is nobody's, and no request is let in to it.
         self._uses.pop(kernel_id, None)
         for page in self._pages.pop(kernel_id, ()):
             page.close()
@@ -152,6 +155,7 @@ class VisitorKernels(AsyncMappingKernelManager):
     async def sweep(self) -> None:
         """End the kernels that nobody needs any more."""
         now_s = time.monotonic()
+        # A copy: `end` waits, and kernels come and go meanwhile.
         for kernel_id, use in tuple(self._uses.items()):
             if self._pages.get(kernel_id):
                 use.connected_s = now_s

@@ -119,6 +119,7 @@ async def _serve(settings: DashboardSettings, stop: threading.Event, told: Calla
     port = sockets[0].getsockname()[1]
     sessions = UserSessions(settings.idle_s)
     with tempfile.TemporaryDirectory(prefix="spdist-dashboard-") as connections:
+        # Browsers keep cookies by host, not by port: each dashboard of a machine needs a name of its own.
         application, kernels = _application(settings, sessions, connections, f"spdist-dashboard-{port}")
         server = HTTPServer(application, ssl_options=tls)
         server.add_sockets(sockets)
@@ -134,6 +135,7 @@ async def _serve(settings: DashboardSettings, stop: threading.Event, told: Calla
             await asyncio.to_thread(stop.wait)
         finally:
             sweeping.stop()
+            # First: while kernels end no page may start another one.
             server.stop()
             await kernels.shutdown_all(now=True)
 
@@ -145,6 +147,7 @@ def _application(
     voila = Voila(config=_config(cookie), root_dir=str(_HERE / "pages"), connection_dir=connections, log_level="WARN")
     voila.voila_configuration = VoilaConfiguration(parent=voila)
     voila.setup_template_dirs()
+    # Ours first: one of the same name covers that of Voila.
     voila.template_paths = [str(_HERE / "templates"), *voila.template_paths]
     jupyter: dict[str, Any] = voila.init_settings()
     kernels: VisitorKernels = jupyter["kernel_manager"]

@@ -111,6 +111,7 @@ class KernelUse:
 
 def oldest_beyond(kernels: dict[str, KernelUse], session: UserSession) -> list[str]:
     """Return the kernels, oldest first, that must end before the session gets one more."""
+    # In the order in which they were started, which a dictionary keeps.
     own = [kernel_id for kernel_id, use in kernels.items() if use.session is session]
     return own[: max(0, len(own) + 1 - MOST_PAGES)]
 

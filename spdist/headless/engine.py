@@ -186,6 +186,7 @@ class _Ladder:
         self._grace_s = grace_s
         self._pid: int | None = None
         self._steps: list[signal.Signals] = []
+        # Its `put` is reentrant, so that a signal handler may call it.
         self._calls: queue.SimpleQueue[str] = queue.SimpleQueue()
         #: Why the kernel was killed; empty while it was not.
         self.killed = ""
@@ -219,6 +220,7 @@ class _Ladder:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         name = signal.Signals(number).name
+        # No cell runs that should come to an end: the start is broken off.
         if self._pid is None:
             raise NotebookError(f"{name} received before the first cell ran")
         self._calls.put(f"{name} received")
@@ -227,6 +229,7 @@ class _Ladder:
         assert self._pid is not None
         seconds: float | None = None
         for step in self._steps:
+            # `seconds` is None until the first signal: that is waited for without a limit.
             try:
                 why = self._calls.get(timeout=seconds)
             except queue.Empty:

@@ -63,6 +63,7 @@ def exit_value_of(cells: Iterable[Any]) -> Any:
     outputs = [output for cell in cells for output in cell.get("outputs", ())]
     given = [output["data"][_TYPE] for output in outputs if _TYPE in output.get("data", ())]
     value = given[-1].get("value") if given and isinstance(given[-1], dict) else None
+    # A notebook can display such an output without `exit_value` and its limit.
     return value if len(json.dumps(value, ensure_ascii=False)) <= _LONGEST else None
 
 
@@ -107,11 +108,13 @@ def _typed(name: str, text: str, default: Any) -> Any:
     if default is None:
         return text or None
     try:
+        # `True`, as Python and people write it, is no JSON.
         value = json.loads(text.lower() if isinstance(default, bool) else text)
     except ValueError:
         value = text
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    # Exactly this type: True is an int, too.
     if type(value) is not type(default):
         raise NotebookError(f"parameter {name!r} must be {type(default).__name__}, not {text!r}")
     return value

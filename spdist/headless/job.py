@@ -141,6 +141,7 @@ def _cells(path: Path) -> list[Any]:
 
 
 def _end_with_parent(parent: int) -> None:
+    # Not what `getppid` said at the start: by then the parent may have been gone.
     while os.getppid() == parent:
         time.sleep(_POLL_S)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -26,6 +26,7 @@ def load_less() -> None:
 
 def _do_without(module: str) -> None:
     """Let a module be missing, as where it is not installed, unless it is loaded."""
+    # An entry of None has `import` raise ModuleNotFoundError.
     sys.modules.setdefault(module, None)  # type: ignore[arg-type]
 
 

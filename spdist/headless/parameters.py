@@ -107,6 +107,7 @@ def _inferred(value: ast.expr) -> tuple[type, ...]:
         return ()
     if default is None:
         return ()
+    # JSON and YAML have no tuples: a list is given for one.
     return (list, tuple) if isinstance(default, list | tuple) else (type(default),)
 
 

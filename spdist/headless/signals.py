@@ -59,6 +59,7 @@ def stop_signal() -> Iterator[threading.Event]:
         stop.set()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    # With the handlers in place: a SIGTERM before has set `_pending`, one after sets `stop`.
     if _pending.is_set():
         _pending.clear()
         stop.set()
@@ -109,10 +110,12 @@ def _end_with(parent: int) -> None:
 
     try:
         process = psutil.Process(parent)
+        # `is_running` compares start times, so nobody else with this id is meant; a zombie has ended.
         while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
             time.sleep(_POLL_S)
     except psutil.NoSuchProcess:
         pass
+    # Only a group of its own: any other holds processes of somebody else.
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)

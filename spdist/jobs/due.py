@@ -104,6 +104,7 @@ def next_due(job: Due, standing: Standing | None, now_ms: int) -> int | None:
     return _next_after(job.schedule, standing.decided_ms)
 
 
+# Each look asks for the same jobs and times again.
 @lru_cache(maxsize=4096)
 def _next_after(schedule: Schedule, ms: int) -> int | None:
     return schedule.next_after(ms)
@@ -132,6 +133,7 @@ def _decided(job: Due, standing: Standing | None, now_ms: int) -> Iterator[Decis
     if standing is None or _forgotten(job, standing, now_ms):
         yield Decision(job.name, Action.BEGIN, now_ms, now_ms)
         return
+    # One ms earlier, as `_times` yields later ones only: what is a minute old exactly is on time.
     last = _newest(job.schedule, max(standing.decided_ms, now_ms - _ON_TIME_MS - 1), now_ms)
     missed = _missed(job.schedule, standing.decided_ms, now_ms if last is None else last - 1)
     yield from (Decision(job.name, Action.MISS, first, through) for first, through in missed)

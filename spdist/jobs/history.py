@@ -78,6 +78,7 @@ _RUN = Table(
     Column("failure", Text, nullable=False),
     Column("value", Text, nullable=False),
     Index("spdist_run_job", "job", "id"),
+    # Else SQLite gives ids of deleted rows again, and logs and webhooks name runs by their ids.
     sqlite_autoincrement=True,
 )
 
@@ -109,6 +110,7 @@ class History:
                 f"cannot make the directory {directory}: {error.strerror}", code=ErrorKind.JOBS
             ) from error
         engine = open_engine(f"sqlite:///{directory / FILE}", timeout_ms=_TIMEOUT_MS, purpose="history of jobs")
+        # Each transaction begins with SQLite's lock for writing: what it has read still holds when it writes.
         self._engine = engine.execution_options(**{WRITE: True})
         with self.changing() as change:
             change.prepare()
@@ -136,7 +138,9 @@ class History:
                 raise NotebookError(
                     f"the history in {self.directory} cannot be used: {reason}", code=ErrorKind.JOBS
                 ) from error
+            # Committed: from now on locks that were taken belong to the runs.
             undone.pop_all()
+        # Not before: were the commit to fail, runs would be listed whose files are gone.
         for notebook in change.forgotten:
             self._remove(notebook)
 
@@ -158,6 +162,7 @@ class History:
             reraise=True,
         )
         for attempt in retrying:
+            # `attempt` outside: an error of the commit is tried again, too.
             with attempt, self.changing() as change:
                 change.update(run)
 
@@ -168,11 +173,13 @@ class History:
 
     def last_runs(self) -> dict[str, JobRun]:
         """Return the last run of each job, whether it has ended or not."""
+        # Ids only rise, so the greatest is that of the newest run.
         newest = select(func.max(_RUN.c.id)).where(_RUN.c.state.not_in(_NO_RUN)).group_by(_RUN.c.job)
         return {one.job: one for one in self._read(select(_RUN).where(_RUN.c.id.in_(newest)))}
 
     def _read(self, query: Select[Any]) -> list[JobRun]:
         with self.changing() as change:
+            # In the same transaction: finding out who runs takes locks.
             interrupted = {one.id: one for one in change.interrupted()}
             return [interrupted.get(one.id, one) for one in change.read(query)]
 
@@ -219,6 +226,7 @@ class Change:
 
     def is_locked(self, name: str) -> bool:
         """Return whether somebody has the lock of a job, or of the `SCHEDULER`."""
+        # Trying takes it for a moment, which disturbs nobody: locks are taken in transactions, of which there is one.
         lock = FileLock.of(self._directory / ".locks" / name)
         if lock is not None:
             lock.close()
@@ -237,6 +245,7 @@ class Change:
     def add(self, run: JobRun, keep: int) -> JobRun:
         """Write a new run, and return it with its id; all runs of the job before the last `keep` are forgotten."""
         (number,) = self._connection.execute(insert(_RUN), _row(run)).inserted_primary_key or (0,)
+        # Counted apart: a job that is skipped again and again must not push its runs out.
         for kind, most in ((_RUN.c.state.not_in(_NO_RUN), keep), (_RUN.c.state.in_(_NO_RUN), max(keep, _LEAST_KEPT))):
             own = (_RUN.c.job == run.job, kind)
             last = select(_RUN.c.id).where(*own).order_by(_RUN.c.id.desc()).limit(most)

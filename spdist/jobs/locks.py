@@ -38,6 +38,7 @@ class FileLock:
         """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            # Not inherited but by the process that it is handed to (`pass_fds`): any other child would hold it, too.
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise NotebookError(f"cannot make {path}: {error.strerror}", code=ErrorKind.JOBS) from error

@@ -39,6 +39,7 @@ def with_parameters(job: Job, given: Sequence[str]) -> Job:
         if not equals:
             raise NotebookError(f"{one!r} is no parameter", hint="-p name=value", code=ErrorKind.JOBS)
         value = scalar(text)
+        # `7` stays text for a parameter of text; what fits in neither form is refused as the value that it is.
         fits = name not in known or known[name].accepts(value) or not known[name].accepts(text)
         parameters[name] = value if fits else text
     job = replace(job, parameters=parameters)

@@ -102,6 +102,7 @@ class RunningJob:
         number, began_ms = self.run.attempts + 1, self.run.started_ms or 0
         notebook = f"{self.job.folder(began_ms)}/{notebook_name(began_ms, number)}"
         self.run = replace(self.run, attempts=number, notebook=notebook)
+        # Before the process is there: the history names notebook and log also where the run is cut off.
         self._history.update(self.run)
         code, report, asked = self._process(self._history.directory / notebook)
         state, failure = outcome(report, code, asked, self.job.timeout_ms)
@@ -112,6 +113,7 @@ class RunningJob:
         if again:
             pause_s = self.job.retry_pause_ms / 1000
             _log.warning("job %s: attempt %d %s; again in %g s", self.job.name, number, summary(self.run), pause_s)
+            # It goes on: cut off in the pause, it has to be found as interrupted.
             self.run = replace(self.run, state=RunState.RUNNING)
             self._history.update(self.run)
         return again
@@ -127,7 +129,9 @@ class RunningJob:
             self._history.update(self.run)
         except NotebookError as error:
             _log.error("job %s: how it ended is not in the history: %s", self.job.name, error.message)
+        # Not before its end is written: what stands as running, and whose lock is free, counts as interrupted.
         self._lock.close()
+        # Without the lock: a slow webhook must not keep the job from running again.
         if failed:
             self._tell(self.job, self.run)
 
@@ -144,7 +148,7 @@ class RunningJob:
                 text=True,
                 encoding="utf-8",
                 start_new_session=True,  # Ctrl-C is for the scheduler, which then asks
-                pass_fds=(self._lock.descriptor,),
+                pass_fds=(self._lock.descriptor,),  # the lock ends with the last of both processes
             )
         try:
             return self._awaited(process, json.dumps({"parent": os.getpid(), **asdict(order)}))
@@ -162,6 +166,7 @@ class RunningJob:
                 said, _ = process.communicate(given, timeout=_POLL_S)
                 return process.returncode, Report.read(said), asked
             except subprocess.TimeoutExpired:
+                # `communicate` takes input once, and goes on writing what is left of it.
                 given = None
             now = time.monotonic()
             if self._stops and asked is None:
@@ -170,6 +175,8 @@ class RunningJob:
                 asked = RunState.TIMEOUT
             elif now >= ends:
                 process.kill()
+            # A SIGTERM for each time that it was asked: each climbs one step of the engine's ladder.
+            # After each there is time for all of its steps.
             if sent < self._stops + (asked is RunState.TIMEOUT):
                 process.send_signal(signal.SIGTERM)
                 sent, ends = sent + 1, now + self._patience_s

@@ -191,6 +191,7 @@ def outcome(
         return asked, failure
     if report is None:
         how = f"by signal {-exit_code}" if exit_code < 0 else f"with exit code {exit_code}"
+        # 9 is SIGKILL, with which Linux ends processes where memory is short.
         why = "; the machine may have run out of memory" if exit_code == -9 else ""
         return RunState.FAILED, Failure("ProcessDied", f"the process of the notebook ended {how}{why}; see its log")
     return (RunState.SUCCEEDED if failure is None and exit_code == 0 else RunState.FAILED), failure

@@ -84,6 +84,7 @@ class Scheduler:
                 self._tell_plan()
                 while not stop.wait(self._pause_s()):
                     self._start_due()
+            # The second signal, as `stop_signal` has it: runs are asked to end all the same.
             except KeyboardInterrupt:
                 pass
             finally:
@@ -93,6 +94,7 @@ class Scheduler:
     def _alone(self) -> Iterator[None]:
         with self._history.changing() as change:
             lock = change.lock(SCHEDULER)
+            # With the lock: from here on nobody else decides.
             self._standings = change.standings()
         if lock is None:
             raise NotebookError(
@@ -107,6 +109,7 @@ class Scheduler:
         now_ms = self._clock.now_ms()
         times = [next_due(job, self._standings.get(job.name), now_ms) for job in self._jobs.values()]
         next_ms = min((time for time in times if time is not None), default=now_ms + 60_000)
+        # With trouble what is due stays due, and the loop would not pause at all.
         return min(_LOOK_S, max(0.0, (next_ms - now_ms) / 1000)) if not self._trouble else _LOOK_S
 
     # ---------------------------------------------------------------------------------------------------------- looking
@@ -114,6 +117,7 @@ class Scheduler:
         """Decide on what is due, and start it; where the history cannot be used, nothing is begun."""
         now_ms = self._clock.now_ms()
         waiting = [job for job in self._jobs.values() if self._is_due(job, now_ms)]
+        # Negative where the clock was put back: then it looks immediately.
         if not waiting and 0 <= now_ms - self._others_ms < _OTHERS_MS:
             return
         decisions: list[Decision] = []
@@ -132,9 +136,11 @@ class Scheduler:
             return
         self._trouble, self._others_ms = "", now_ms
         self._tell_of(interrupted)
+        # Before the standings change: by them it tells which jobs begin anew.
         self._log(decisions)
         for decision in decisions:
             self._standings[decision.job] = Standing(decision.through_ms, str(self._jobs[decision.job].schedule))
+        # Not before the commit: a run that the history does not know would be begun once more.
         for one in begun:
             one.start()
         self._running = [one for one in self._running if not one.wait(0)] + begun
@@ -145,11 +151,13 @@ class Scheduler:
 
     def _decide(self, change: Change, job: Job, now_ms: int, decisions: list[Decision]) -> list[RunningJob]:
         """Write what is decided on a job, add it to `decisions`, and return its run if one is begun."""
+        # Taken to find out whether it runs: a run by hand, in another process, has it, too.
         lock = change.lock(job.name)
         known = self._standings.get(job.name)
         standings = {} if known is None else {job.name: replace(known, running=lock is None)}
         found = due([job], standings, now_ms)
         decisions += found
+        # Never empty, as the job is due; the last decision reaches furthest.
         change.decide(job.name, str(job.schedule), found[-1].through_ms)
         begun = []
         for one in found:

@@ -81,6 +81,7 @@ def cron_schedule(text: str, zone: str) -> Schedule:
     fields = text.count(" ") + 1
     schedule = Crontab(text, zone) if fields == 5 else Quartz(text, zone)
     try:
+        # Expressions are read when they are asked first; this also tells one that never comes true.
         first = schedule.next_after(0)
     except (CronSimError, SiddhiTypeError) as error:
         reason = error.message if isinstance(error, SiddhiTypeError) else str(error).lower()
@@ -91,6 +92,7 @@ def cron_schedule(text: str, zone: str) -> Schedule:
     return schedule
 
 
+# No slots: `cached_property` keeps what it has found in the instance's dictionary.
 @dataclass(frozen=True)
 class _Clocks:
     """Times that the clocks of a zone show.
@@ -127,6 +129,7 @@ class _Clocks:
     def _by_the_clock(self, ms: int) -> int | None:
         clock = ms + self._offset(ms)
         while (found := self._shown_after(clock)) is not None:
+            # Of a time that comes twice the first is meant: the second time round it is not later, and passed over.
             if (due := self._moment(found)) > ms:
                 return due
             clock = found
@@ -141,6 +144,7 @@ class _Clocks:
             if change is None:
                 return found - offset
             since, offset = change, self._offset(change)
+            # A second earlier, since only what is shown later is found: the moment of the change counts, too.
             clock = change + offset - _SECOND
         return None
 
@@ -152,6 +156,7 @@ class _Clocks:
 
     def _moment(self, clock: int) -> int:
         """Return when the clocks show `clock` for the first time, or pass it over."""
+        # fold=0: of a time that comes twice the first; one that is left out becomes a moment after the change.
         shown = datetime.fromtimestamp(clock // _SECOND, UTC).replace(tzinfo=ZoneInfo(self.zone))
         moment = int(shown.timestamp()) * _SECOND
         if moment + self._offset(moment) == clock:
@@ -164,6 +169,7 @@ class _Clocks:
         while since < until:
             day = min(since + _DAY, until)
             if self._offset(day) != offset:
+                # Offsets are the same up to the change and another from it on: it is found by halving.
                 seconds = range(since // _SECOND, day // _SECOND + 1)
                 return seconds[bisect_left(seconds, True, key=lambda s: self._offset(s * _SECOND) != offset)] * _SECOND
             since = day

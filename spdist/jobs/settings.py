@@ -39,6 +39,7 @@ def _read_cron(reference: ResolvedScalar, _: Path) -> str:
     return reference.text
 
 
+# `available_timezones` opens many files.
 @cache
 def _zones() -> frozenset[str]:
     return frozenset(available_timezones())
@@ -54,8 +55,10 @@ def _read_zone(reference: ResolvedScalar, _: Path) -> str:
 def _read_output(reference: ResolvedScalar, _: Path) -> str:
     pattern = PurePosixPath(reference.text)
     try:
+        # Neither width nor conversion: `{job:>99999}` would make a name of any length.
         places = [(name, bool(form or conversion)) for _, name, form, conversion in Formatter().parse(reference.text)]
     except ValueError:
+        # Refused below, as a place that is not known.
         places = [("{", False)]
     known = all(name is None or (name in _PLACES and not formed) for name, formed in places)
     inside = not pattern.is_absolute() and ".." not in pattern.parts and "\0" not in reference.text
@@ -70,6 +73,7 @@ def _read_webhook(reference: ResolvedScalar, _: Path) -> Secret:
     if not reference.whole:
         raise ValueError("a reference, as an address that opens something is a secret: ${env:NAME} or ${file:path}")
     try:
+        # Here `port` raises ValueError where it is no number.
         parts = urlsplit(reference.text)
         host, usable = parts.hostname, parts.port != 0
     except ValueError:
@@ -79,6 +83,7 @@ def _read_webhook(reference: ResolvedScalar, _: Path) -> Secret:
     return Secret(reference.text)
 
 
+# No slots: `cached_property` keeps the schedule in the instance's dictionary.
 @dataclass(frozen=True)
 class Job:
     """One of ``jobs``: a notebook and when it runs.

@@ -33,6 +33,7 @@ class _Refused(Exception):
 
     def __init__(self, status: int) -> None:
         super().__init__(f"it answers {status}")
+        # Too slow, too many requests, or its own trouble: the same request may succeed later.
         self.passing = status in (408, 429) or status >= 500
 
 

@@ -26,6 +26,7 @@ def load_ipython_extension(ipython: Any) -> None:
         """Check, run, plan and deploy SiddhiQL: ``%%siddhi --help``; ``%siddhi`` lists the other commands."""
         return magic.command(line) if cell is None else magic.cell(line, cell)
 
+    # A second %load_ext must not add everything twice.
     unload_ipython_extension(ipython)
     ipython.register_magic_function(siddhi, "line_cell", _NAME)
     ipython.Completer.custom_matchers.append(matcher_of(ipython, _MATCHER))
@@ -40,6 +41,7 @@ def unload_ipython_extension(ipython: Any) -> None:
     for kind in ("line", "cell"):
         ipython.magics_manager.magics[kind].pop(_NAME, None)
     matchers = ipython.Completer.custom_matchers
+    # In place: the completer has this very list.
     matchers[:] = [one for one in matchers if getattr(one, "matcher_identifier", "") != _MATCHER]
     if kernel := getattr(ipython, "kernel", None):
         leave_cells(kernel)

@@ -78,6 +78,7 @@ class _Parser(argparse.ArgumentParser):
             words = shlex.split(line)
         except ValueError as error:
             self.error(f"{error}".lower())
+        # `parse_args` would refuse the rest in its own words.
         found, rest = self.parse_known_args(words)
         if rest:
             what = "option" if rest[0].startswith("-") else "argument"

@@ -26,4 +26,5 @@ def inspect_cells(kernel: Any) -> None:
 
 def leave_cells(kernel: Any) -> None:
     """Make a kernel answer as before `inspect_cells`."""
+    # It covers the method of the class, which is seen again.
     vars(kernel).pop("do_inspect", None)

@@ -127,6 +127,7 @@ class Magic:
         path = Path(asked.app)
         try:
             found = value_of(asked.app, self._shell.user_ns)
+        # A variable comes first, a file of that name where there is none.
         except NotebookError:
             if not path.is_file():
                 raise

@@ -18,6 +18,7 @@ from spdist.notebook.arguments import options
 __all__ = ["is_cell", "matcher_of"]
 
 _CELL = re.compile(r"\s*%%siddhi(?![^\s])")
+# Also behind an assignment: `frame = %siddhi tail …`.
 _LINE = re.compile(r"(?:.*=\s*)?\s*%siddhi\s(.*)", re.DOTALL)
 _WORD = re.compile(r"[^\s=]*\Z")
 
@@ -50,6 +51,7 @@ def _match(text: str, cursor: int, variables: Sequence[str]) -> SimpleMatcherRes
     if first := _CELL.match(before):
         begun = before[first.end() :]
         if "\n" not in begun:
+            # Behind `=` stands a variable.
             streams = [] if begun.endswith("=") else _streams(text)
             return _of_line(begun, [*streams, *((one, "instance") for one in variables)], cell=True)
         found = complete(text, cursor, catalog())

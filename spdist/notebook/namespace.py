@@ -89,5 +89,6 @@ _HINT = 'A cluster is, for example: cluster = spdist.connect("http://manager:954
 
 def _is_cluster(value: Any) -> bool:
     """Tell whether apps can be deployed to it, here and now: a client for ``await`` is none."""
+    # Looked for in the type: variables may be anything, and `getattr` of an object can run its code.
     deploy = getattr(type(value), "deploy", None)
     return deploy is not None and hasattr(type(value), "deployment") and not inspect.iscoroutinefunction(deploy)

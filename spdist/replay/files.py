@@ -132,6 +132,7 @@ def replay(lines: Sequence[CaseLine], jobs: int = 1) -> Iterator[CaseResult]:
     pieces = [lines[at : at + _PIECE] for at in range(0, len(lines), _PIECE)]
     with _pool(jobs) as pool:
         running: list[Future[list[CaseResult]]] = []
+        # All are handed in first: processes work while results are waited for.
         for piece in pieces:
             try:
                 running.append(pool.submit(_replay_piece, piece))
@@ -141,6 +142,7 @@ def replay(lines: Sequence[CaseLine], jobs: int = 1) -> Iterator[CaseResult]:
             try:
                 results = running[number].result()
             except (BrokenProcessPool, IndexError):
+                # Where the pool broke before it took the piece there is no future (IndexError).
                 results = _apart(piece)
             yield from results
 
@@ -162,6 +164,7 @@ def result_of(result: dict[str, Any]) -> CaseResult:
     """Return a result as its line."""
     error = result.get("error")
     kinds = {kind.__name__: kind for kind in error_codes().values()}
+    # An app that is refused is a result like any other.
     unusable = error is not None and not issubclass(kinds.get(error["type"], Exception), SiddhiAppError)
     return CaseResult(json.dumps(result, ensure_ascii=False), error is not None, unusable)
 

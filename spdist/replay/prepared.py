@@ -98,6 +98,7 @@ class Answers:
 
     def offer(self, record: Record) -> None:
         """Take a record of the topic."""
+        # A batch that Spark repeats gives the same answers again, with the same ids.
         skip = self._repeats.fresh(record)
         if skip < record.count:
             for (text,) in self._payload.decode(record.value).part(skip, record.count).rows:

@@ -137,11 +137,13 @@ class SparkReplay:
 
     def __init__(self, directory: Path, jobs: int = 2) -> None:
         settings = _HostSettings(
+            # Batches of any size: where they end is decided by the parts in which a case is fed.
             spark=Spark(cores=jobs, max_batch_events=10_000_000, optimize_for="start"),
             transports=Transports(log=Log(directory=directory / "topics")),
             state_persistence=StatePersistence(location=directory / "states"),
         )
         self.host = SparkHost(settings)
+        # One thread starts Spark, the other one prepares cases.
         self._pool = ThreadPoolExecutor(2, "cases")
         self._jobs = jobs
         self._runs = 0
@@ -152,6 +154,7 @@ class SparkReplay:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        # First: one of its threads may be starting the host.
         self._pool.shutdown(cancel_futures=True)
         self.host.stop()
 
@@ -161,7 +164,9 @@ class SparkReplay:
         reading = deque(self._pool.submit(_prepare_all, piece) for piece in pieces[:1])
         for number in range(len(pieces)):
             found = reading.popleft().result()
+            # One piece ahead: it is read and checked while the one before it runs.
             reading.extend(self._pool.submit(_prepare_all, piece) for piece in pieces[number + 1 : number + 2])
+            # Raises what the start of Spark has raised.
             self._started.result()
             yield from map(result_of, self._results(found, options or SparkOptions()))
 
@@ -174,6 +179,7 @@ class SparkReplay:
             company = _Company(f"replay-{self._runs}", cases, options)
             company.run(self.host, self._jobs)
             results |= company.results
+            # One of these may have ended the query for all: smaller companies show which.
             left = {number: one for number, one in cases.items() if number not in results}
             if len(cases) == 1:
                 results |= {
@@ -224,6 +230,7 @@ class _Company:
             instance = f"{name}-{number}"
             try:
                 shards = options.shards if options.shards > 1 and one.splits else 1
+                # The place in `work` is the case's partition: those that cannot be written have none.
                 place = CasePlace(self._topics, instance, len(self.work), shards, options.parts, options.limit_s)
                 self.work.append(make_work(one.case, one.checked, one.observed, place))
                 self._numbers[instance] = number
@@ -246,9 +253,11 @@ class _Company:
         self._ensure(log)
         group = self._group(host, jobs)
         try:
+            # Before the query: its first batch has the first part to read.
             self._feed(log, 0)
             group.start()
             for part in range(1, self._options.parts):
+                # A query that was started again counts from 0.
                 batches = 1 if self._options.restarts else part
                 if not self._wait(group, log, functools.partial(_has_done, group, batches)):
                     return
@@ -260,6 +269,7 @@ class _Company:
             self._wait(group, log, lambda: len(self._answers.results) == len(self.work))
         finally:
             group.stop()
+            # The last answers may have come while the query ended.
             self._read(log)
             self.results |= {self._numbers[name]: result for name, result in self._answers.results.items()}
             log.close()
@@ -272,6 +282,7 @@ class _Company:
     def _ensure(self, log: LogTransport) -> None:
         log.ensure(self._topics.commands, len(self.work))
         log.ensure(self._topics.answers, 1)
+        # Each case has an input for its commands, which is not one of these.
         for number in range(max(len(work.assignment.inputs) for work in self.work) - 1):
             log.ensure(self._topics.events(number), len(self.work))
 
@@ -287,6 +298,7 @@ class _Company:
             if status.state == "FAILED":
                 self.error = group.error or self.error
                 return False
+            # A batch counts, too: there are cases that run for long before they answer.
             if self._read(log) or status.batches > batches:
                 heard, batches = time.monotonic(), status.batches
             if time.monotonic() - heard > self._limit_s:

@@ -127,11 +127,13 @@ def make_work(case: Case, checked: CheckedApp, observed: Any, place: CasePlace) 
     """
     inputs = _inputs(case, checked, place.topics, place.partition)
     start = first_time(case)
+    # From the case itself: it is cut at the same places in each run.
     random = Random(f"{case.get('name')} {case['app']}")
     begin = {"start": start, "observe": list(observed), "timeZone": time_zone_of(case), "limitS": place.limit_s}
     writer = _StepWriter(inputs, {**checked.streams, **SCHEMAS}, random, start)
     writer.command(FIRST_ORDER, begin)
     steps = list(case.get("events", []))
+    # Up to `len(steps)`, where the end of the script stands: so there are exactly so many parts.
     cuts = sorted(random.randrange(len(steps) + 1) for _ in range(place.parts - 1))
     made: list[tuple[Record, ...]] = []
     for number, step in enumerate([*steps, {"end": True}]):
@@ -148,6 +150,7 @@ def make_work(case: Case, checked: CheckedApp, observed: Any, place: CasePlace) 
 
 def _inputs(case: Case, checked: CheckedApp, topics: Topics, partition: int) -> list[AssignedInput]:
     streams = dict.fromkeys(step["stream"] for step in case.get("events", []) if "stream" in step)
+    # A stream that the app lacks has no topic: its step is written as a command that fails.
     known = [stream for stream in streams if stream in checked.streams]
     commands = AssignedInput(SCRIPT, topics.commands, (partition,))
     return [commands, *(AssignedInput(stream, topics.events(n), (partition,)) for n, stream in enumerate(known))]

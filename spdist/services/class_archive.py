@@ -50,6 +50,7 @@ class ClassArchive:
             return [*silent, f"-XX:SharedArchiveFile={self.file}"]
         if writes and os.access(self.file.parent, os.W_OK) and not self._has_writer():
             with contextlib.suppress(OSError):
+                # The name has this process's id: others see that somebody writes already.
                 self._fresh.touch()
                 return [*silent, f"-XX:ArchiveClassesAtExit={self._fresh}"]
         return []

@@ -38,6 +38,7 @@ def guard(parent: int, command: list[str]) -> int:
         except subprocess.TimeoutExpired:
             if ending:
                 server.kill()
+            # Not what `getppid` said at the start: by then the parent may have been gone.
             elif os.getppid() != parent:
                 ending = True
                 server.terminate()

@@ -120,6 +120,7 @@ class HAProxy(Service):
             )
         file = self.directory / "haproxy.cfg"
         file.write_text(proxy_settings(f"{HOST}:{self.port}", self._backends), encoding="utf-8")
+        # -db: in the foreground, as the guard waits for the process that it has started.
         return ServerProcess("HAProxy", [program, "-db", "-f", str(file)], self.directory / "haproxy.log")
 
     def _answers(self) -> bool:

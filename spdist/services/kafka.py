@@ -90,8 +90,10 @@ class KafkaBroker(Service):
         found = jars("kafka-broker", BROKER_JARS)
         settings = self._write_settings()
         run = [java, f"-Xmx{self._memory}", *self._options, "-cp", os.pathsep.join(map(str, found))]
+        # StorageTool refuses to format a directory a second time.
         if not (self._data / "meta.properties").exists():
             self._format([*run, "kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", str(settings)])
+        # Not for the format, which ends first and would fill the archive with its few classes.
         self._archive = ClassArchive(found[0].parent / f"classes-java-{java_version(java)}.jsa")
         run[1:1] = self._archive.options()
         return ServerProcess("Kafka", [*run, "kafka.Kafka", str(settings)], self.directory / "broker.log")
@@ -149,6 +151,7 @@ class KafkaBroker(Service):
         } | self._properties
         file = self.directory / "server.properties"
         text = "".join(f"{key}={_escaped(value)}\n" for key, value in settings.items())
+        # Java reads properties files as Latin-1.
         file.write_text(text, encoding="latin-1")
         file.chmod(0o600)  # passwords of listeners may stand in it
         return file
@@ -167,11 +170,13 @@ def answers(host: str, port: int, timeout_s: float = 2.0) -> bool:
 
     A broker answers once it takes part in its cluster; before, connections are accepted and stay without an answer.
     """
+    # int16 key (18: ApiVersions) and version, int32 correlation id, int16 length of the client's id (-1: null).
     question = struct.pack(">hhih", 18, 0, 1, -1)
     with contextlib.suppress(OSError), socket.create_connection((host, port), timeout_s) as connection:
         deadline = time.monotonic() + timeout_s
         connection.sendall(struct.pack(">i", len(question)) + question)
         got = b""
+        # Size and correlation id, int32 each; what follows is not needed.
         while len(got) < 8 and time.monotonic() < deadline:
             more = connection.recv(8 - len(got))
             if not more:
@@ -185,6 +190,7 @@ def _new_id() -> str:
     """Return a cluster's id as Kafka writes it: a UUID in URL-safe base 64; none begins with a dash."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # StorageTool would take it for an option.
         if not text.startswith("-"):
             return text
 

@@ -92,12 +92,14 @@ def jars(name: str, coordinates: Sequence[Coordinate]) -> list[Path]:
     EngineError
         There is no Java, or the repository does not answer or has no such artifact.
     """
+    # No lock to look: a set gets the name of its directory last, so one that is there is whole.
     if found := cached_jars(name, coordinates):
         return found
     home = cache_directory()
     try:
         home.mkdir(parents=True, exist_ok=True)
         with _locked(home / "ivy.lock"):
+            # Looked at again: another process may have fetched them while this one waited.
             return cached_jars(name, coordinates) or _fetch(name, coordinates, home)
     except OSError as error:
         hint = "set XDG_CACHE_HOME to a directory that can be written"
@@ -115,6 +117,7 @@ def _fetch(name: str, coordinates: Sequence[Coordinate], home: Path) -> list[Pat
     log.info("fetching the jars of %s", name)
     final = _directory(name, coordinates)
     final.parent.mkdir(parents=True, exist_ok=True)
+    # On the same file system, so that the rename is one step.
     fresh = Path(tempfile.mkdtemp(prefix=f".{final.name}-", dir=final.parent))
     try:
         module = fresh / "ivy.xml"
@@ -172,6 +175,7 @@ def _ivy() -> Path:
 @contextmanager
 def _locked(file: Path) -> Iterator[None]:
     """Keep other processes out; the lock ends with the process that holds it."""
+    # The file stays: who waits for one that is removed gets a lock that later processes do not see.
     with file.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

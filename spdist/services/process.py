@@ -45,11 +45,13 @@ def free_ports(count: int) -> list[int]:
     this call and that of who is to listen there.
     """
     drawn = _SYSTEM.sample(range(_FIRST_PORT, _first_given()), min(20 * count, _FIRST_PORT))
+    # Sockets stay bound until the last is found: so no port is there twice.
     with contextlib.ExitStack() as held:
         ports: list[int] = []
         while len(ports) < count:
             try:
                 probe = held.enter_context(socket.socket())
+                # With no number left, whichever the system gives.
                 probe.bind((HOST, drawn.pop() if drawn else 0))
             except OSError:
                 continue
@@ -91,8 +93,10 @@ class ServerProcess:
         self.name = name
         self.log_file = log_file
         log_file.parent.mkdir(parents=True, exist_ok=True)
+        # -I -S: without site packages, whose search costs time and memory.
         guarded = [sys.executable, "-I", "-S", str(Path(guard.__file__)), str(os.getpid()), *command]
         with log_file.open("ab") as output:
+            # Logs of earlier runs stand in front of this place.
             self._began = output.tell()
             # In a session of its own: Ctrl-C in a terminal reaches this process, which stops the server in order.
             self._process = subprocess.Popen(
@@ -144,6 +148,7 @@ class ServerProcess:
 
     def kill(self) -> None:
         """End it immediately, as a crash would. Safe to call twice."""
+        # SIGKILL would end the guard, and only Linux takes its server along; the guard understands this signal.
         self._end(signal.SIGUSR1)
 
     def _end(self, number: signal.Signals) -> None:
@@ -202,6 +207,7 @@ class Service(ABC):
         """
         if self.running:
             return self
+        # Else the server that listens there would answer `_answers`.
         if in_use(self.port):
             raise EngineError(
                 f"port {self.port} of {HOST} is in use",

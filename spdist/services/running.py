@@ -87,6 +87,7 @@ def run_service(name: str, port: int | None, directory: Path | None) -> Iterator
         if directory is None:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"spdist-{name}-")))
         service = stack.enter_context(kind.make(directory, kind.port if port is None else port))
+        # Last, so it is undone first: there is a note only while the service answers.
         stack.enter_context(note(Note(name, os.getpid(), service.url, str(service.directory))))
         yield service
 
