@@ -147,6 +147,7 @@ class DebugPanel(Panel[DebugView]):
             self._asked.clear()
             self._stop.set()
             thread = self._thread
+        # A move may pause, too, and a thread cannot wait for itself.
         if thread is not None and thread is not threading.current_thread():
             thread.join()
         return self
@@ -185,6 +186,7 @@ class DebugPanel(Panel[DebugView]):
                     return
                 move = self._asked.popleft()
                 if not self._asked:
+                    # Not with others waiting: then a move that goes on by itself ends immediately.
                     self._stop.clear()
             try:
                 move()
@@ -196,6 +198,7 @@ class DebugPanel(Panel[DebugView]):
 
     def refresh(self) -> bool:
         """Look, and show what is seen; not while it moves: it looks again when it has."""
+        # One thread has all panels look: it must not wait for a move, which may take long.
         if not self._moving.acquire(timeout=_TICK_S):
             return True
         try:

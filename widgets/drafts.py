@@ -181,9 +181,11 @@ class Debounced:
         timer.start()
 
     def _run(self, number: int) -> None:
+        # Somebody has asked again since: the timer of that call runs it.
         if number != self._asked:
             return
         self._action()
+        # Somebody may have asked while it ran: then what was asked for last is still to be done.
         if number == self._asked:
             self.pending = False
             self._then()

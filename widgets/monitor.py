@@ -113,6 +113,7 @@ class MonitorPanel(ClusterPanel[Monitored]):
         options = (_NO_GROUP, *names)
         if self._choice.options != options:
             with self._choice.hold_sync():
+                # Setting the options chooses the first one, and `_chosen` forgets what was selected.
                 chosen = self.selected
                 self._choice.options = options
                 self._choice.value = chosen or _NO_GROUP

@@ -109,6 +109,7 @@ def forget_cells(_info: object = None) -> None:
     over: Iterable[Any] = [told.get("cellId"), *(told.get("deletedCells") or ())]
     with _LOCK:
         left = [pair for cell in over for pair in _CELLS.pop(cell, ())]
+    # Without the lock: a panel that leaves takes its own, and closes its widget.
     for panel, output in left:
         panel.leave(output)
 

@@ -192,6 +192,7 @@ class Panel(Generic[View]):
     def _show(self, forms: Forms) -> None:
         with self._lock:
             self._shown = forms
+            # Taken here and shown without the lock: sending takes its time, and cells and controls need the lock.
             body, outputs = self._body, tuple(self._outputs)
         self._looked.set()
         if body is not None and body.value != forms.html:

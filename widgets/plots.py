@@ -89,6 +89,7 @@ def _line(curve: Curve, now_s: float, span_s: float, top: float, size: tuple[flo
     for part in _parts(curve.samples):
         corners = list(_thinned([place(at_s, value) for at_s, value in part]))
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
+        # Closed along the base line: the area under the curve.
         under = f"{corners[0][0]:.1f},{height:.1f} {path} {corners[-1][0]:.1f},{height:.1f}"
         drawn.append(
             f'<polygon points="{under}" fill="{curve.colour}" fill-opacity="0.15" stroke="none"/>'

@@ -111,6 +111,7 @@ class Poller:
         with self._lock:
             self._followers.add(panel)
             self._failures = 0
+            # `_followed` gives the thread up under this lock: no panel is left without one.
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="spdist-panels", daemon=True)
                 self._thread.start()
@@ -161,6 +162,7 @@ class Poller:
     # --- the thread
     def _run(self) -> None:
         while self._followed():
+            # Before it looks: whoever wakes it from here on ends the pause below.
             self._wake.clear()
             self._ask_what_is_due()
             self._have_them_look()
@@ -187,6 +189,7 @@ class Poller:
         """Have the panels look; each says again what it wants to know."""
         self._wanted = {}
         with self._lock:
+            # A copy: a panel may leave while it looks, and one that nobody has vanishes.
             panels = list(self._followers)
         for panel in panels:
             try:
@@ -201,6 +204,7 @@ class Poller:
             answer = PolledValue(asked_s, inquiry.ask())
         except SpdistError as error:
             answer = PolledValue(asked_s, error=copy.copy(error))
+        # That something is not there is an answer, too: the cluster can be reached.
         answered = answer.error is None or isinstance(answer.error, NotFoundError)
         self._failures = 0 if answered else self._failures + 1
         with self._lock:

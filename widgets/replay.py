@@ -295,6 +295,7 @@ class ReplayPanel(Panel[ReplayProgress]):
                     return False
                 due = self._due()
             if due > self._sent:
+                # Without the lock: a feed may have to wait, and buttons are answered meanwhile.
                 self._feed.send(self._events[self._sent : due])
                 with self._moved:
                     self._sent = due

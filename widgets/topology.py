@@ -163,6 +163,7 @@ class TopologyPanel(ClusterPanel[DrawnApp]):
         """Offer the groups that there are."""
         options = (_NO_GROUP, *(group.name for group in view.placed.topology.groups))
         if self._choice.options != options:
+            # Setting the options chooses the first one, and `_chosen` forgets what was selected.
             chosen = self.selected if self.selected in options else _NO_GROUP
             self._choice.options = options
             self._choice.value = chosen

@@ -100,6 +100,7 @@ class Trends:
 
 
 def _note(track: _Track, group: GroupStatus, at_s: float) -> None:
+    # Of the first point it only has to be long enough: without counters there are no rates.
     past_s = at_s - track.points[-1].at_s if track.points else SPAN_S
     if past_s < _APART_S:
         return

@@ -76,6 +76,7 @@ class ClusterWatch:
     """
 
     def __init__(self, client: ClusterClient) -> None:
+        # Weak: `_WATCHES` has this watch for as long as the client lives, which it must not keep alive.
         self._client = weakref.ref(client)
         self.poller = Poller()
         self._trends, self._attendance = Trends(), Attendance()
