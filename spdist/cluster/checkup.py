@@ -179,6 +179,7 @@ def _listener(config: Config) -> Iterator[Finding]:
     host, port = config.listener.host, config.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with closing(socket.socket(family, socket.SOCK_STREAM)) as taken:
+        # As the listener of a node has it: what lingers of closed connections takes no port
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             taken.bind((host.strip("[]"), port))

@@ -49,6 +49,7 @@ def prometheus_text(groups: Iterable[GroupReport], node: Mapping[str, float], *,
     active : bool, optional
         Of a server: whether it runs its apps.
     """
+    # A registry that describes itself would collect everything once more when it is given the collector
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(tuple(groups), node))
     if active is not None:

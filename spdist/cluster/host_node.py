@@ -143,11 +143,13 @@ class HostNode(ABC):
             state = WorkerState(self.id, self.url, self.config.deployment.is_receiver_node, self.incarnation)
             self._supervisor = self._keep(state)
             self._answer(self._server)
+            # Before the first heartbeat, as a node that reports no memory is given any number of groups
             self._supervisor.note_memory(worker_memory(self.config.spark.memory_limit))
             self._work()
             self._begin("tend", self._tend)
             self._begin("memory", self._measure)
             if self._spark is not None:
+                # Not among the threads that `stop` joins: it ends when Spark is closed, which comes after them
                 spark = threading.Thread(target=self._guarded, args=(self._spark.keep_up,), name="spdist-spark")
                 spark.daemon = True
                 spark.start()
@@ -160,9 +162,11 @@ class HostNode(ABC):
         """Let the groups finish their batches, end Spark and everything else. May be called twice."""
         if not self._leaving.is_set():
             self._leaving.set()
+            # Told while groups still finish their batches, so that no new one is given to this node
             self._beat_now.set()
             if self._supervisor is not None:
                 self._supervisor.leave(_FINISH_S)
+        # Heartbeats go on until here: without them the fence would kill groups that finish
         self._over.set()
         self._beat_now.set()
         self._look_now.set()
@@ -190,6 +194,7 @@ class HostNode(ABC):
         except BaseException as error:
             if not isinstance(error, SpdistError):
                 _log.exception("a thread of %s %s failed; this is a defect", self.kind, self.id)
+            # The first one is the cause; what fails later may only follow from it
             self._failure = self._failure or error
 
     def _keep(self, state: WorkerState) -> GroupSupervisor:
@@ -224,6 +229,7 @@ class HostNode(ABC):
         while not self._over.wait(pause_s):
             began_ms = self._clock.steady_ms()
             self._known_supervisor().note_memory(worker_memory(self.config.spark.memory_limit))
+            # At most a fiftieth of the time goes into measuring, which reads each process
             pause_s = max(_MEASURE_S, 50 * (self._clock.steady_ms() - began_ms) / 1000)
 
     def _known_supervisor(self) -> GroupSupervisor:

@@ -184,6 +184,7 @@ class Manager:
             self._candidate.start()
             self._registry.start()
             self._foresight.start()
+            # Last, so that a request finds all threads at work
             self._server.start(manager_app(self), self._state_loop.prober.closed)
         except BaseException:
             self.stop()
@@ -198,7 +199,7 @@ class Manager:
         if self._candidate is not None:
             self._candidate.stop()
             self._state_loop.stop()
-            self._candidate.resign()
+            self._candidate.resign()  # Last of the three: another leader must not begin while this one acts
         if self._registry is not None:
             self._registry.stop()
         self._journal.stop()
@@ -246,7 +247,7 @@ class Manager:
         # Only for the line that an error names, the manager itself reads a text: none that takes long.
         check_topics(topology, text if len(text) <= _SHORT else "", self._topics)
         name, assignments = free_name(topology.app), topology.assignments()
-        before = self._ask(lambda state, now_ms: state.deployments.running(name))
+        before = self._ask(lambda state, now_ms: state.deployments.running(name))  # `changed` looks again after the I/O
         known = () if before is None else before.assignments
         ends = topic_ends(newly_read(known, assignments) if known else (), self._topics)
 
@@ -305,7 +306,7 @@ class Manager:
 
         `peer` is the other end of the connection that it came through.
         """
-        self._state_loop.prober.heard(report.id, peer)
+        self._state_loop.prober.heard(report.id, peer)  # First, so that the connection's end finds it noted
         answer: AnswerHeartbeat | RedirectHeartbeat = self._state_loop.request(WorkerHeartbeat(report))
         if not isinstance(answer, AnswerHeartbeat):
             return answer, []

@@ -122,6 +122,7 @@ def _watch(
             raise error
         if error is not None:
             raise ClusterError(f"this node has failed: {error!r}", hint="its log has the details") from error
+        # Fewer than needed: one had gone before it could be watched
         if len(processes) < needed or not all(_lives(process) for process in processes):
             _log.warning("a process that this node belongs to has gone, so it stops")
             return
@@ -139,6 +140,7 @@ def _notebook_server() -> int:
 
 def _lives(process: psutil.Process) -> bool:
     try:
+        # A zombie has its id until its parent asks how it ended, which may be never
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False

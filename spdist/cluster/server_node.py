@@ -150,6 +150,7 @@ class ServerNode(HostNode):
             else:
                 self._beat(supervisor, lease)
             if self._group is not None:
+                # What it raises ends this thread, and with it the node
                 self._group.check()
             self._over.wait(_BREATH_S)
             self._beat_now.wait(_BEAT_S)
@@ -160,6 +161,7 @@ class ServerNode(HostNode):
         """Have a heartbeat answered."""
         report = supervisor.next_report()
         now_ms = self._clock.steady_ms()
+        # It may have run out while the report was made: an answer would then set a fence in the past
         if not lease.valid(now_ms):
             return
         with self._lock:
@@ -225,6 +227,7 @@ class ServerNode(HostNode):
             The directory cannot be read: another server may fare better.
         """
         for _ in range(_GLANCES):
+            # A file that is seen for the first time is read with the look after it
             if not self.scan() or self._leaving.wait(_GLANCE_S):
                 break
         if self._files.problem:

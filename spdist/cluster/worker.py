@@ -78,10 +78,12 @@ class Worker(HostNode):
         """Send heartbeats until the worker has stopped, and then the one that says so."""
         supervisor = self._known_supervisor()
         while not self._over.is_set():
+            # Cleared before the report is made: what changes meanwhile is told with the next one
             self._beat_now.clear()
             began_ms = self._clock.steady_ms()
             answered = self._beat(supervisor)
             pause_s = self._pause_ms(supervisor, began_ms, answered=answered) / 1000
+            # `_beat_now` does not cut this pause short, so a burst of changes becomes one heartbeat
             self._over.wait(min(_BREATH_S, pause_s))
             self._beat_now.wait(max(0, pause_s - _BREATH_S))
         for _ in range(_GOODBYES):
@@ -112,6 +114,7 @@ class Worker(HostNode):
                 )
             )
         except UnauthorizedError:
+            # Without groups nothing is at stake: wrong credentials end the node, with their reason
             if not supervisor.serving and not leaving:
                 raise
             return False
@@ -123,6 +126,7 @@ class Worker(HostNode):
         self._look_now.set()
         if supervisor.rejected:
             return False
+        # Only here: a leader that rejects a heartbeat has not recorded its groups, so the next one names all
         self._told.answered()
         return True
 

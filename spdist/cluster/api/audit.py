@@ -92,6 +92,7 @@ class Audit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        # An exception that passes here is answered further out, with 500
         status, location = 500, ""
 
         async def seen(message: Message) -> None:

@@ -87,6 +87,7 @@ class Bearers:
             try:
                 return ask()
             except RefusedToken as refused:
+                # The queue takes None for a wrong guess, and has no place for a reason
                 why = str(refused)
                 return None
 

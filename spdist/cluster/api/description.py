@@ -69,6 +69,7 @@ def describe(app: FastAPI, *, standby: bool) -> Json:
     for operation in (one for _, _, one in _operations(document)):
         _complete(operation, standby=standby)
         for content in operation.get("requestBody", {}).get("content", {}).values():
+            # OpenAPI resolves references from the document's root only
             schemas |= content["schema"].pop("$defs", {})
     schemas[ErrorBody.__name__] = ErrorBody.model_json_schema()
     for unused in ("HTTPValidationError", "ValidationError"):
@@ -89,6 +90,7 @@ def _complete(operation: Json, *, standby: bool) -> None:
     operation["summary"] = first.strip().rstrip(".") or operation["summary"]
     operation["description"] = rest.strip()
     responses: Json = operation["responses"]
+    # FastAPI's own answer to what does not validate; here that is 400
     responses.pop("422", None)
     for status in _usual(operation, standby=standby):
         responses.setdefault(str(status), {"description": REASONS[status], "content": _ERROR})

@@ -139,6 +139,7 @@ class RequestGuard:
             request.state.granted = granted
             if permission is not None:
                 self.check(request, permission)
+            # A handler that is a plain function runs in a thread, with a copy of this context
             CALLER.set(username)
             return username
 
@@ -217,6 +218,7 @@ def shown_token(request: Request, cookie: str) -> str:
     if _scheme(request) != "bearer":
         return ""
     shown = request.headers["authorization"].partition(" ")[2].strip()
+    # A whole token stands by itself: the browser's cookie may be of another session
     return shown if len(shown) >= TOKEN_LENGTH else shown + request.cookies.get(cookie, "")
 
 
@@ -225,6 +227,7 @@ def whole_token(request: Request, cookie: str) -> str:
     if _scheme(request) != "bearer":
         return ""
     shown, rest = request.headers["authorization"].partition(" ")[2].strip(), request.cookies.get(cookie, "")
+    # Who shows it whole and sends the cookie as well must not have its end twice
     return shown if shown.endswith(rest) else shown + rest
 
 
@@ -237,6 +240,7 @@ async def _read_body(request: Request) -> bytes:
     """Return the body; a larger one than `MAX_BODY_BYTES` is refused before it is in memory."""
     declared = request.headers.get("content-length", "")
     body = bytearray()
+    # A length that is too large is refused unread; one that is missing or untrue is found by counting
     if not declared.isdecimal() or int(declared) <= MAX_BODY_BYTES:
         async for chunk in request.stream():
             body += chunk
@@ -302,6 +306,7 @@ async def _on_spdist_error(request: Request, error: Exception) -> Response:
         basic, bearer = 'Basic realm="spdist", charset="UTF-8"', 'Bearer realm="spdist", error="invalid_token"'
         headers["WWW-Authenticate"] = bearer if _scheme(request) == "bearer" else basic
     if isinstance(error, NotLeaderError):
+        # There is nowhere to redirect to; the same request may succeed in a moment
         if error.leader is None:
             status = 503
         else:

@@ -95,6 +95,7 @@ def _add_logins(router: APIRouter, bearers: Bearers) -> None:
         """
         if form.grant_type == "refresh_token":
             shown = whole_token(request, REFRESH_COOKIE)
+            # No user can have this name: wrong refresh tokens are counted by address alone
             return _logged_in(request, await bearers.verified(request, "\0refresh", lambda: identity.renew(shown)))
         if (form.grant_type or settings.grant_type) == "authorization_code":
             return await _sent_away(bearers, request, _callback(bearers, request, app))
@@ -110,6 +111,7 @@ def _add_logins(router: APIRouter, bearers: Bearers) -> None:
     ) -> Response:
         """End a login that the identity provider leads back from."""
         begun, verifier, nonce = _pending(request)
+        # As bytes, since compare_digest takes no text that is not ASCII. iss: RFC 9207, against a mix-up of providers
         if not hmac.compare_digest(begun.encode(), state.encode()) or (iss and iss != settings.issued_by):
             raise _strange()
         if error or not code:

@@ -234,6 +234,7 @@ def _heartbeats(manager: ManagerNode, guard: RequestGuard) -> APIRouter:
 
 def _elsewhere(row: LeaderRow | None, path: str) -> Response:
     """Send a worker to the leader, or, where none is known, to any other manager."""
+    # WSO2's status: its workers go on to the next manager then
     if row is None:
         return Response(status_code=204)
     leader = Leader.from_row(row)

@@ -93,10 +93,13 @@ class Request(Generic[T]):
 
 def may_repeat(request: Request[Any], error: BaseException) -> bool:
     """Return whether a request that has led to `error` is to be made again after a pause."""
+    # Nobody has carried it out: what may have arrived, and is not repeatable, raises another ClusterError
     if isinstance(error, NotLeaderError | ClusterUnreachableError):
         return True
+    # The database may have written it before the answer got lost
     if isinstance(error, StoreUnavailableError):
         return request.repeatable
+    # Some events may have been appended: sent again, only those with numbers of a producer count once
     return isinstance(error, TransportUnavailableError) and request.harmless
 
 
@@ -177,6 +180,7 @@ class Round:
         if self._waiting:
             self._asked.append(self._waiting.pop(0))
             return self._asked[-1]
+        # A manager that has answered tells more than the silence of the others
         if self._followed is not None:
             raise self._followed
         raise ClusterUnreachableError(

@@ -55,6 +55,7 @@ class _TokenAuth(httpx.Auth):
         yield request
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        # In a thread: a token that is renewed waits for the provider
         request.headers["Authorization"] = f"Bearer {await asyncio.to_thread(self._token)}"
         yield request
 
@@ -95,6 +96,7 @@ def reply_of(answer: httpx.Response) -> Reply:
 
 def unreachable(url: str, error: httpx.RequestError) -> UnreachableNode:
     """Return what went wrong in words: httpx leaves the text of time-outs empty, OpenSSL has its own words."""
+    # With these no byte of the request has left
     before = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
     hint = refusal_hint(error) if url.startswith("https:") else ""
     reason = (str(error) or type(error).__name__) + (f" ({hint})" if hint else "")

@@ -158,6 +158,7 @@ class _ClusterLogs:
         ClusterUnreachableError
             Its worker does not answer.
         """
+        # An instance with several shards publishes under the name of each, <instance>/<number>
         instance = producer if producer in self._texts else producer.rpartition("/")[0]
         if instance not in self._texts:
             raise NotFoundError(f"no group {producer} runs now")
@@ -192,10 +193,12 @@ class _ClusterLogs:
         left = list(kept.shards[shard].files)
         files: dict[str, bytes] = {}
         while left:
+            # As many as surely fit in an address, each with a comma
             names = left[: max(1, _NAMES // (len(max(left, key=len)) + 1))]
             contents = self._ask(instance, requests.input_files(instance, kept.layout, shard, names))
             if not 0 < len(contents) <= len(names):
                 raise NotFoundError(f"{len(contents)} files of {instance} came, not the {len(names)} asked for")
+            # A node answers with the first ones only, as many as one answer may hold
             files |= dict(zip(names, contents, strict=False))
             left = left[len(contents) :]
         with tempfile.TemporaryDirectory(prefix="spdist-") as directory:

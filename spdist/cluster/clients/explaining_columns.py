@@ -96,6 +96,7 @@ class ColumnsGroup:
         while begin < end:
             answer = self._ask(requests.held_messages(self._name, topic, partition, begin))
             more = [TopicMessage(topic, partition, *one) for one in answer]
+            # Kafka may have compacted away what is left of the range
             if not more:
                 break
             found += [one for one in more if one.offset < end]

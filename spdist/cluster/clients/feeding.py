@@ -84,6 +84,7 @@ class FeedState:
 
         batches: list[list[str]] = []
         wrong: list[str] = []
+        # Full at the beginning, so that the first event opens a batch
         size = _BATCH_BYTES
         for number, (ts, row) in enumerate(events):
             try:
@@ -91,6 +92,7 @@ class FeedState:
             except MappingError as error:
                 wrong.append(f"event {number}: {error.message}")
                 continue
+            # With a comma and a blank; `json.dumps` writes ASCII, so characters are bytes
             more = len(event) + 2
             if size + more > _BATCH_BYTES or len(batches[-1]) == _BATCH_EVENTS:
                 batches.append([])

@@ -167,6 +167,7 @@ class Transactions:
     def __init__(self, url: str, username: str, password: str, timeout_ms: int, pool: Pool = DEFAULT_POOL) -> None:
         self._timeout_s = timeout_ms / 1000
         self._limit = TimeLimit()
+        # A connection that has gone stale costs one attempt of `_run`, a test would cost a query for each transaction
         pool = replace(pool, tested=False)
         self._open = partial(open_engine, url, username, password, purpose="coordination", pool=pool)
         # A manager that stands still within a transaction must not keep others from the leader's row.
@@ -239,6 +240,7 @@ class Transactions:
 
         def attempt(call: Call) -> T:
             with engine.begin() as connection:
+                # Before the work: a call that is given up is ended by cutting its connection
                 _noted(call, connection)
                 return work(connection)
 
@@ -247,6 +249,7 @@ class Transactions:
     def _run(self, attempt: Callable[[Call], T], limit_s: float) -> T:
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(may_pass),
+            # No attempt begins later; one that is under way may last until `limit_s`
             stop=tenacity.stop_after_delay(self._timeout_s),
             wait=tenacity.wait_random_exponential(multiplier=0.02, max=0.5),
             reraise=True,
@@ -279,6 +282,7 @@ class database_now(FunctionElement[int]):
 
 @compiles(database_now, "sqlite")
 def _sqlite_now(element: database_now, compiler: Any, **kwargs: Any) -> str:
+    # Julian days since 1970-01-01, which is day 2440587.5, as ms
     return "CAST(ROUND((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)"
 
 

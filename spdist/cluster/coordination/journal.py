@@ -113,9 +113,11 @@ class Journal:
     def _run(self) -> None:
         while not self._stop.is_set():
             self._wake.wait(max(0, self._trim_at_ms - self._clock.steady_ms()) / 1000)
+            # Cleared before the look, so that what is noted meanwhile wakes the thread again
             self._wake.clear()
             try:
                 if not self._write():
+                    # Without a new entry nobody would wake the thread for those that wait
                     self._wake.set()
                     self._stop.wait(_RETRY_S)
                 self._trim()
@@ -128,6 +130,7 @@ class Journal:
         """Write what waits; False where the database does not answer."""
         while True:
             with self._lock:
+                # Left in the queue until they are written: an outage in between loses none
                 portion = list(islice(self._waiting, _PORTION))
             if not portion:
                 return True
@@ -137,6 +140,7 @@ class Journal:
                 _log.debug("%d entries of the journal wait: %s", len(self._waiting), error.message)
                 return False
             with self._lock:
+                # `note` appends at the other end, and nobody else removes: these are the ones that were written
                 for _ in portion:
                     self._waiting.popleft()
             self._tell_lost()
@@ -155,6 +159,7 @@ class Journal:
             _log.warning("an entry of the journal is lost (%s): %s", portion[0].said.message, refused.message)
             with self._lock:
                 self.lost += 1
+                # The line above has told it; `_tell_lost` is about those that found no room
                 self._told_lost += 1
 
     def _tell_lost(self) -> None:

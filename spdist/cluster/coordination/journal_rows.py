@@ -58,6 +58,7 @@ class JournalRows:
             known = set(connection.scalars(select(JOURNAL.c.mark).where(JOURNAL.c.mark.in_(marks))))
             for one in happened:
                 if one.mark not in known:
+                    # Two steady readings of one process: their difference goes back from the database's now
                     time_ms = now - (steady_ms - one.steady_ms)
                     connection.execute(insert(JOURNAL).values(self._row(node_id, one, time_ms)))
 
@@ -121,6 +122,7 @@ class JournalRows:
             query = query.where(c.time_ms < until_ms)
         if before is not None:
             query = query.where(c.id < before)
+        # By id, which no two entries share, so that `before` neither skips nor repeats one
         query = query.order_by(c.id.desc()).limit(limit)
         return self._database.read(
             lambda connection: [JournalEntry(**row) for row in connection.execute(query).mappings()]
@@ -129,16 +131,19 @@ class JournalRows:
     def trim(self, rows: int, age_ms: int) -> int:
         """Delete all but the newest `rows`, and what is older than `age_ms`; return how many entries went."""
         c = JOURNAL.c
+        # The newest of those that are too many: it goes, and all before it
         surplus = select(c.id).where(self._mine).order_by(c.id.desc()).offset(rows).limit(1)
         old = select(func.max(c.id)).where(self._mine & (c.time_ms < database_now() - age_ms))
 
         def boundary(connection: Connection) -> int:
             return max(connection.scalar(surplus) or 0, connection.scalar(old) or 0)
 
+        # Read once: what is written while portions are deleted must not keep the loop going
         last = self._database.read(boundary)
         doomed = select(c.id).where(self._mine & (c.id <= last)).order_by(c.id).limit(_PORTION)
 
         def portion(connection: Connection) -> int:
+            # Two statements, as MySQL takes no LIMIT in a subquery of IN
             ids = list(connection.scalars(doomed))
             return connection.execute(delete(JOURNAL).where(c.id.in_(ids))).rowcount if ids else 0
 

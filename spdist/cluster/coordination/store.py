@@ -125,7 +125,7 @@ class CoordinationStore:
         """Return the leader row, None if there never was a leader, and the database's clock at that moment."""
 
         def work(connection: Connection) -> tuple[LeaderRow | None, int]:
-            row = connection.execute(
+            row = connection.execute(  # One statement, so that row and clock are of one moment
                 select(LEADER, database_now().label("now")).where(LEADER.c.group_id == self.group_id)
             ).one_or_none()
             if row is None:
@@ -186,7 +186,7 @@ class CoordinationStore:
             row = {"url": url, "last_heartbeat": database_now()}
             if connection.execute(update(MANAGER).where(mine).values(**row)).rowcount == 0:
                 connection.execute(insert(MANAGER).values(group_id=self.group_id, node_id=node_id, **row))
-                old = MANAGER.c.last_heartbeat < database_now() - _STRIKE_OFF_MS
+                old = MANAGER.c.last_heartbeat < database_now() - _STRIKE_OFF_MS  # Looked for only when one joins
                 connection.execute(delete(MANAGER).where((MANAGER.c.group_id == self.group_id) & old))
 
         self._database.write(work)
@@ -245,7 +245,7 @@ class CoordinationStore:
                 row = {"incarnation": incarnation, "registered_ms": database_now()}
                 if id not in known:
                     connection.execute(insert(WORKER).values(group_id=self.group_id, node_id=id, **row))
-                elif known[id] != incarnation:
+                elif known[id] != incarnation:  # Of the same process `registered_ms` stays
                     connection.execute(update(WORKER).where(mine & (c.node_id == id)).values(**row))
             header = update(WORKER_LIST).where(WORKER_LIST.c.group_id == self.group_id).values(term=term)
             if connection.execute(header).rowcount == 0:
@@ -274,7 +274,7 @@ class CoordinationStore:
 
         def work(connection: Connection) -> None:
             _fence(connection, self.group_id, term, node_id)
-            connection.execute(delete(CORDON).where(mine))
+            connection.execute(delete(CORDON).where(mine))  # An upsert is another statement in each database
             if drain is not None:
                 row = {"drain": int(drain), "since_ms": database_now()}
                 connection.execute(insert(CORDON).values(group_id=self.group_id, node_id=worker, **row))
@@ -390,6 +390,7 @@ def open_store(source: Datasource, group_id: str, timeout_ms: int) -> Coordinati
 
 def _fence(connection: Connection, group_id: str, term: int, node_id: str) -> None:
     """Hold the leader row until the transaction ends, so that nobody takes over in between; raise if it changed."""
+    # SQLite knows no FOR UPDATE: there a transaction that writes has begun with the lock (`WRITE`)
     query = select(LEADER.c.term, LEADER.c.node_id).where(LEADER.c.group_id == group_id).with_for_update()
     row = connection.execute(query).one_or_none()
     if row is None or (row.term, row.node_id) != (term, node_id):
@@ -402,6 +403,7 @@ def _inserted(connection: Connection, row: Any) -> bool:
     try:
         connection.execute(row)
     except IntegrityError:
+        # PostgreSQL commits nothing of a transaction in which a statement has failed
         connection.rollback()
         return False
     return True

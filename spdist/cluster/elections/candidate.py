@@ -116,10 +116,12 @@ class Candidate:
                 self._store.resign(self._lease.term, self._node_id)
             except ClusterError as error:
                 _log.warning("could not resign, the others will notice by themselves: %s", error.message)
+        # Without it the own row is a stranger's to `decide`: it is succeeded by a new term, never renewed
         self._lease = None
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            # Counted from the beginning of the round: a slow database must not stretch the time between two renewals
             next_ms = self._clock.steady_ms() + self._timing.round_ms
             try:
                 if not self._prepared():
@@ -130,6 +132,7 @@ class Candidate:
                 self._miss(error)
                 if self._lease is not None and self._lease.valid(self._clock.steady_ms()):
                     next_ms = min(next_ms, self._clock.steady_ms() + _AGAIN_MS)
+            # The thread goes on: without it this node would neither lead nor follow ever again
             except Exception:
                 _log.exception("a round of the election failed; this is a defect")
             self._stop.wait(max(0, next_ms - self._clock.steady_ms()) / 1000)
@@ -144,6 +147,7 @@ class Candidate:
         """
         try:
             self._store.prepare()
+        # A ClusterError, too, but one that may pass: only what never will ends the thread
         except StoreUnavailableError:
             raise
         except ClusterError as error:
@@ -177,6 +181,7 @@ class Candidate:
             threading.Thread(
                 target=self._take_office, args=(ballot.lease.term,), name="spdist-load", daemon=True
             ).start()
+        # Not before the holder knows the term: a server that is told of a renewal runs its apps, loaded or not
         elif ballot.lease.term == self._acting_term:
             self._holder.tell(LeaseRenewed(ballot.lease))
 
@@ -188,8 +193,10 @@ class Candidate:
             _log.error("the deployments cannot be loaded, so this node does not lead: %s", error)
             self._holder.give_up(term)
             return
+        # The newest one, as the rounds have renewed it meanwhile; of another term where this one was lost while loading
         lease = self._lease
         if lease is not None and lease.term == term:
+            # Before `_acting_term` is set, so that no renewal overtakes the term itself
             self._holder.tell(Elected(lease, deployments, workers, cordons))
             self._acting_term = term
 

@@ -203,6 +203,7 @@ def decide(
     if lease is not None and lease.term == view.term:
         # The term is mine alone, so nobody but me can be acting in it.
         return Renew(view.term) if lease.valid(steady_ms) else Acquire(view)
+    # Both are the database's times; after a resignation the second one is 0, so nobody waits
     if now_db_ms - view.last_heartbeat > timing.max_age_ms:
         return Acquire(view)
     return Follow(view)
@@ -280,10 +281,12 @@ def hold_election(
         The database cannot be asked. The lease in hand stays what it is and runs out by itself.
     """
     view, now_db_ms = store.read_leader()
+    # Between the two calls: a lease counts from before its renewal is sent, a row's expiry from after it was read
     sent_ms = clock.steady_ms()
     match decide(view, lease, now_db_ms, sent_ms, timing):
         case Follow(leader):
             left_ms = timing.max_age_ms - (now_db_ms - leader.last_heartbeat)
+            # One ms more, as an age of exactly max_age_ms is still valid for `decide`
             return Ballot(lease, leads=False, leader=leader, expires_ms=sent_ms + left_ms + 1)
         case Renew(term):
             if store.renew(term, node_id):

@@ -46,6 +46,7 @@ class Leadership:
         else:
             self._lease = event.lease
         leader = self._seen.leader
+        # What was seen before the own term was taken stays in `_seen`, so only a later term ends the lease
         if leader is not None and self._lease is not None and leader.term > self._lease.term:
             self._lease = None
         self._changed()

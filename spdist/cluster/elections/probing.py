@@ -47,6 +47,7 @@ def is_refused(url: str, timeout_s: float = _PATIENCE_S) -> bool:
             continue
         except OSError:
             pass
+        # Somebody accepts, or it cannot be told: one address that does not refuse is enough
         return False
     return bool(found)
 
@@ -109,6 +110,7 @@ class Prober:
     def close(self) -> None:
         """Begin no more probes; what is under way ends without a result."""
         with self._lock:
+            # Under the lock, so that `probe` hands nothing to a pool that is shut down
             self._closed.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
@@ -116,6 +118,7 @@ class Prober:
         try:
             gone = self._refused(order.url) and not self._closed.wait(self._pause_s) and self._refused(order.url)
             if gone and not self._closed.is_set():
+                # With the heartbeat that was the last one when the probe began: a later one makes this void
                 self._tell(WorkerGone(order.id, order.incarnation, order.sequence))
         except Exception:
             _log.exception("worker %s could not be probed", order.id)

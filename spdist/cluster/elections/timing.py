@@ -85,6 +85,7 @@ class WorkerTiming:
     @property
     def report_interval_ms(self) -> int:
         """How often a worker sends its heartbeat: twice per interval, so that an interval of silence says something."""
+        # Not more than four in a second, unless the interval itself is shorter
         return max(min(self.heartbeat_interval_ms, 250), self.heartbeat_interval_ms // 2)
 
     @property

@@ -41,6 +41,7 @@ class Deployments:
         for deployment in sorted(stored, key=lambda d: d.name):
             clash = self._clash(deployment)
             self._install(replace(deployment, assignments=(), error=clash) if clash else deployment)
+            # Undeployed apps, too: workers that have not reported may be running their groups
             self.held_until_ms[deployment.name] = held_until_ms
 
     def propose(self, deployment: AppVersion, update: str = "", ends: Ends = _NO_ENDS) -> AppVersion | ClusterError:
@@ -82,6 +83,7 @@ class Deployments:
     def conclude(self, name: str, version: int, *, written: bool) -> AppVersion | None:
         """Install a proposed version if it was written, drop it if not; None if it was not awaited."""
         pending = self._pending.get(name)
+        # Otherwise it answers a write of an earlier leadership, whose proposals are forgotten
         if pending is None or pending.version != version:
             return None
         del self._pending[name]
@@ -110,6 +112,7 @@ class Deployments:
             d
             for d in self.by_name.values()
             if d.desired is Desired.REMOVED
+            # Its row is about to be that of a new version
             and d.name not in self._pending
             and not self.held(d.name, now_ms)
             and not runs(d.name)
@@ -138,6 +141,7 @@ class Deployments:
     def _clash(self, deployment: AppVersion) -> str:
         """Return why the instances of an app cannot be told from others by name; empty if they can."""
         taken = {name: i.assignment.app for name, i in self.instances.items()}
+        # Versions that are being written count: they may be installed before this one
         taken |= {a.name: p.name for p in self._pending.values() for a in p.assignments}
         seen: set[str] = set()
         for assignment in deployment.assignments:

@@ -41,6 +41,7 @@ class RestartPolicy:
 
     def delay_ms(self, failures: int) -> int:
         """Return the pause after the n-th failure in a row (n from 1)."""
+        # Bounded: after thousands of failures the shift would make a number of thousands of bits
         return min(self.max_delay_ms, self.first_delay_ms << min(failures - 1, 30))
 
 
@@ -137,6 +138,7 @@ class Instance:
             `gave_up` is set.
         """
         if not self.failed_in(seen):
+            # Not reported as failed any more: the next failure there is a new one
             if self._counted_on == worker:
                 self._counted_on = None
             self._note_health(self.runs_in(seen), now_ms, policy)
@@ -146,6 +148,7 @@ class Instance:
             return False
         self._counted_on = worker
         self.failed_on.add(worker)
+        # Where its Spark is gone, what the group tells of its own end only follows from that
         self.error = lost or (seen.error if seen is not None else "") or "it ended without a reason"
         self.worker = None
         self.vacated = f"it {'was lost' if lost else 'failed'} on worker {worker}: {self.error}"

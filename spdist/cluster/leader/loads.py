@@ -89,6 +89,7 @@ class Loads:
         run = report.id, report.incarnation, report.ready_epoch, group.fingerprint
         batches, events = group.metrics["batches"], group.metrics.get("eventsIn", 0.0)
         watched = self._by_name.get(group.name)
+        # A counter that has fallen shows another start of the same query
         if watched is None or watched.run != run or batches < watched.batches or events < watched.events:
             before = (0, None) if watched is None else (watched.watched_ms, watched.share)
             self._by_name[group.name] = _Watched(run, now_ms, now_ms, batches, events, *before)
@@ -96,6 +97,7 @@ class Loads:
         past_ms = now_ms - watched.at_ms
         if past_ms < _APART_MS:
             return
+        # Only the last batch's duration is known, ms: it stands for all since the last look
         busy = (batches - watched.batches) * group.metrics.get("batchMs", 0.0) / past_ms
         rate = (events - watched.events) * 1000 / past_ms / _CORE_EVENTS_S
         memory = group.metrics.get("memoryBytes", 0.0) / limit if limit else 0.0

@@ -65,6 +65,7 @@ class Member:
         its way, and the process we knew runs on until it is told.
         """
         until_ms = self.heard_ms + remove_after_ms
+        # Added to what still earlier processes have left, each with an end of its own
         self.inherited |= {name: (app, until_ms) for name, app in self.may_run.items()}
         self.retired.append(self.report.incarnation)
         self.note_report(report, now_ms)

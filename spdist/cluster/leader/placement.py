@@ -160,6 +160,7 @@ def decide_placement_by_load(request: PlacementRequest) -> dict[str, str]:
 def _decide(request: PlacementRequest, kind: type[_Board]) -> dict[str, str]:
     out: dict[str, str] = {}
     for receiver in (False, True):
+        # By id: members are in the order of their first heartbeats, which must not decide
         workers = sorted((w for w in request.workers if w.receiver is receiver), key=lambda w: w.id)
         groups = [g for g in request.groups if g.receiver is receiver]
         if workers:
@@ -228,6 +229,7 @@ class _Board:
         """Put it where it was not before."""
         self._put(group, worker)
         if worker in self._room:
+            # Only for what is new there: what the worker has is in the memory that it reports
             self._room[worker] -= 1
 
     def _put(self, group: PlacedGroup, worker: str) -> None:
@@ -236,6 +238,7 @@ class _Board:
         self._siblings[worker, group.group] += 1
 
     def _take(self, group: PlacedGroup, worker: str) -> None:
+        # No room is given back: the memory is free only when the instance has stopped
         self._held[worker].remove(group)
         self._weights[worker] -= self._weight(group)
         self._siblings[worker, group.group] -= 1
@@ -244,6 +247,7 @@ class _Board:
         return group.receiver and self._siblings[worker, group.group] > 0
 
     def _admits(self, worker: str, group: PlacedGroup) -> bool:
+        # Where the room is not known there is always some
         open_to_it = worker not in self._cordoned and self._room.get(worker, 1) > 0
         return open_to_it and not self._clashes(worker, group)
 
@@ -261,6 +265,7 @@ class _Board:
         hurries = self._hurries(group)
 
         def cost(worker: str) -> tuple[bool, bool, bool, int, int, str]:
+            # Compared from left to right: where it would not start, siblings, load; the id makes the choice definite
             unfit = worker not in self._ready, worker in group.avoid, hurries and worker not in self._warm
             return *unfit, self._siblings[worker, group.group], self._weights[worker], worker
 
@@ -274,7 +279,9 @@ class _Board:
         """Make the one move that evens out the load at the least cost; False if there is none."""
         sources = self._sources()
         levels = sorted(set(self._weights.values()))
+        # From the fullest to the emptiest first: of all moves that one evens out most
         for full in reversed(levels):
+            # Two less at least: a move between neighbours would only swap them, and so for ever
             for empty in (level for level in levels if level <= full - 2):
                 moves = [
                     (self._reluctance(group, source, target), source, target, group)
@@ -308,6 +315,7 @@ class _LoadBoard(_Board):
     def __init__(self, workers: list[PlacementWorker], groups: list[PlacedGroup], current: Mapping[str, str]) -> None:
         known = [group.load for group in groups if group.load is not None]
         self._average = max(1, sum(known) // len(known)) if known else _UNKNOWN
+        # Last, since it puts what is placed on the board, and that is weighed by the average
         super().__init__(workers, groups, current)
 
     def _weight(self, group: PlacedGroup) -> int:
@@ -315,6 +323,7 @@ class _LoadBoard(_Board):
 
     def _move_one(self) -> bool:
         """Make the move that wins most; False if none wins enough."""
+        # Rounded up, as integers: hundredths of the mean weight of a worker
         least = -(-_GAIN * sum(self._weights.values()) // (100 * len(self._held)))
         moves = [
             (group.name in self._kept, -gain, self._reluctance(group, source, target), source, target, group)
@@ -322,6 +331,7 @@ class _LoadBoard(_Board):
             for target in self._held
             if (gap := self._weights[source] - self._weights[target]) >= 2 * least  # no move wins more than half of it
             for group in self._held[source]
+            # By how much the larger of the two falls: s - max(s - x, t + x), with x the weight that moves
             if (gain := min(self._weight(group), gap - self._weight(group))) >= max(1, least)
             and (group.steady or group.name not in self._kept)
             and self._may_even_out(group, target)

@@ -66,6 +66,7 @@ def reconcile(situation: Situation, algorithm: PlacementAlgorithm) -> list[Annou
     for move in _moves(situation, algorithm, paced=True):
         instance = situation.deployments.instances[move.group]
         instance.goes_to(move.target, situation.now_ms)
+        # After `goes_to`, which tells by it whether somebody was running the instance
         instance.vacated = "" if move.target else move.reason
         out.append(_announce(instance, move))
     return out
@@ -95,9 +96,11 @@ def _moves(situation: Situation, algorithm: PlacementAlgorithm, *, paced: bool) 
     enough = len(members.available(receiver=False)) >= situation.min_resource_count
 
     def placeable(instance: Instance) -> bool:
+        # What has a worker takes part in any case: it counts in the load, and may be moved
         if instance.gave_up or instance.worker is not None:
             return not instance.gave_up
         held = deployments.held(instance.assignment.app, situation.now_ms)
+        # WSO2's minResourceCount is about workers that are no receivers, and about what they are given
         return not held and (instance.assignment.receiver or enough)
 
     instances = [i for i in deployments.instances.values() if placeable(i)]
@@ -117,6 +120,7 @@ def _moves(situation: Situation, algorithm: PlacementAlgorithm, *, paced: bool) 
             worker = workers.get(target)
             if worker is None or worker.receiver is not instance.assignment.receiver:
                 target = None
+            # A cordon keeps new instances away, and takes from none the worker that it has
             elif worker.cordoned:
                 target = source
         if target != source:

@@ -67,12 +67,14 @@ class Roster:
 
     def note_report(self, report: WorkerReport) -> None:
         """Take in a heartbeat."""
+        # No incarnation is empty: an id that is in doubt, or not on the list, never matches
         if report.known_term == self._term and self._awaited.get(report.id, IN_DOUBT) == report.incarnation:
             del self._awaited[report.id]
 
     def covers(self, report: WorkerReport) -> bool:
         """Return True if the next leader will wait for the sender of `report`, whatever becomes of this one."""
         return all(
+            # The empty id: EVERYBODY, inherited and written again under this term
             known is EVERYBODY or "" in known or known.get(report.id) in (report.incarnation, IN_DOUBT)
             for known in self._possible.values()
         )
@@ -108,6 +110,7 @@ class Roster:
         if event.term != self._term:
             return []
         if event.written:
+            # Later ones stay: their writes are under way and may succeed, whoever hears of it
             self._possible = {v: known for v, known in self._possible.items() if v >= event.version}
         else:
             self._again = self._again or event.version == max(self._possible)

@@ -159,13 +159,13 @@ class ManagerState:
         """
         self._now_ms = max(now_ms, self._now_ms)
         out: list[Instruction] = []
-        if self.lease is not None and not self.lease.valid(self._now_ms):
+        if self.lease is not None and not self.lease.valid(self._now_ms):  # No event may be handled under it
             out += self._step_down("its lease ran out: the database did not answer in time")
         return out + self._handlers[type(event)](event)
 
     # ------------------------------------------------------------------------------------------------------- leadership
     def _on_elected(self, event: Elected) -> list[Instruction]:
-        self._clear()
+        self._clear()  # Others may have led since
         self.lease, self.seen = event.lease, LeaderSeen(None)
         # Whoever has not yet reported may still be running what an earlier leader gave it, until it has fenced itself.
         until_ms = self._now_ms + self.timing.remove_after_ms
@@ -248,12 +248,12 @@ class ManagerState:
         self.placing.loads.note(report, self._now_ms)
         if not self._roster.waits(self._now_ms):  # all have reported that might be running what is stored
             self.deployments.release()
-        if done and not member.inherited:
+        if done and not member.inherited:  # Else a former process of this id may still run groups
             return [*self._see_off(report.id), self._answer(report, joined, None)]
         out = _greet(report, joined, restarted)
         out += observe(member, self.deployments, self._now_ms, self._restarts)
         if member.ready and member.life != before:
-            out += self._on_ready(member)
+            out += self._on_ready(member)  # After `observe`: a new Spark forgets what failed in the former
         out += [*self._reconcile(), *self._roster.save(self.members, self._now_ms)]
         return [*out, self._answer(report, joined, member)]
 
@@ -307,7 +307,7 @@ class ManagerState:
     def _may_start(self, instance: Instance, member: Member) -> bool:
         """Return True if a worker shall (go on to) run an instance: the only place where anything is handed out."""
         name, id = instance.assignment.name, member.report.id
-        if name in member.may_run:
+        if name in member.may_run:  # Left out of the answer, it would be stopped
             return True
         return (
             not self.deployments.held(instance.assignment.app, self._now_ms)
@@ -321,7 +321,7 @@ class ManagerState:
         if self.lease is None:
             return []
         out: list[Instruction] = []
-        self.members.expire(self._now_ms)
+        self.members.expire(self._now_ms)  # First, as it sets instances free for what follows
         for member in self.members.silent(self._now_ms, self.timing.remove_after_ms):
             seconds = (self._now_ms - member.heard_ms) / 1000
             out += self._see_off(member.report.id, f"was silent for {seconds:.1f} s and is removed")

@@ -152,6 +152,7 @@ def _status(state: ManagerState, deployment: AppVersion, now_ms: int) -> Deploym
         overall, reason = DeploymentState.FAILED, deployment.error
     else:
         # the worst of the groups, and its reason
+        # Of several in the same state, one that says why
         worst = min(groups, key=lambda g: (_WORST_FIRST.index(g.state), not g.reason), default=None)
         overall = DeploymentState.RUNNING if worst is None else worst.state
         reason = f"{worst.app_name}: {worst.reason}" if worst is not None and worst.reason else ""

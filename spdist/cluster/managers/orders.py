@@ -66,6 +66,7 @@ class OrderBook:
         for outcome in outcomes:
             with self._lock:
                 given = self._given.get(worker, {}).pop(outcome.id, None)
+            # Told again, since the answer to the first report got lost; or taken back meanwhile
             if given is None:
                 continue
             if outcome.error is None:
@@ -106,6 +107,7 @@ class OrderRunner:
         """Begin the orders that are new, and forget the outcomes of those that are no longer listed."""
         listed = {order.id: order for order in orders}
         with self._lock:
+            # One that is under way is kept, listed or not: forgotten, it would begin again when it is listed
             self._outcomes = {key: o for key, o in self._outcomes.items() if key in listed or o is None}
             new = [order for key, order in listed.items() if key not in self._outcomes]
             self._outcomes |= {order.id: None for order in new}

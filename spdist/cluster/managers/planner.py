@@ -99,6 +99,7 @@ class Planner:
 
     def warm(self) -> None:
         """Start the child, so that the first app need not wait for it; returns before it is up."""
+        # Who has the turn has started the child already
         if self._turn.acquire(blocking=False):
             try:
                 self._running()
@@ -107,6 +108,7 @@ class Planner:
 
     def stop(self) -> None:
         """End the child, whatever it is doing. May be called twice."""
+        # Without `_turn`: whoever has it waits for the child, and goes on when that is killed
         self._stopped = True
         self._kill()
 
@@ -199,6 +201,7 @@ class Planner:
 
     def _asked(self, request: bytes, time_s: float) -> bytes | None:
         """Return the child's answer, None where it took too long; a child that has ended unasked gets a successor."""
+        # A child that ends again with the second try ends because of this text
         for _ in range(2):
             child = self._running()
             try:
@@ -236,6 +239,7 @@ class _Child:
             [sys.executable, "-m", "spdist.cluster.managers.planner"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            # Extensions are imported from wherever this process has found them
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             # A signal for the manager's group is none for the child: it ends when the manager does.
             start_new_session=True,
@@ -274,6 +278,7 @@ class _Child:
             while not parts or not parts[-1].endswith(b"\n"):
                 if not selector.select(max(0.0, end_s - time.monotonic())):
                     raise TimeoutError
+                # Not through Python's buffer: what waits there is nothing that the selector could see
                 part = os.read(self._process.stdout.fileno(), 1 << 20)
                 if not part:
                     raise BrokenPipeError

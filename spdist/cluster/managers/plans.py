@@ -128,9 +128,11 @@ class Plans:
         found = (self._planner if new else self._again)(text)
         size = len(text) + sum(len(one.text) for group in found.groups for one in group.instances)
         with self._lock:
+            # Another caller may have planned the same text meanwhile
             if text not in self._known:
                 self._known[text] = found, size
                 self._characters += size
+            # The last one stays, however large: it is the one that somebody is looking at
             while len(self._known) > 1 and (len(self._known) > _KEPT or self._characters > _KEPT_CHARACTERS):
                 self._characters -= self._known.popitem(last=False)[1][1]
         return found

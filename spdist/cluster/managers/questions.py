@@ -67,6 +67,7 @@ class Question:
             raise OnDemandQueryError(f"the query has {len(text)} characters, more than {_LONGEST}")
         asked = parse_on_demand(text)
         target = asked.output.target if asked.output is not None else None
+        # A query without `from` names only the table that it changes
         return cls(text, asked.store or (target.name if target is not None else ""), asked.output is not None)
 
 

@@ -118,7 +118,9 @@ class AppRevisions:
         # For all levels: whoever asks between two of them must not get in the way of the rest.
         with self._slots:
             try:
+                # Readers first, so that no part has heard of what the parts of its producers do not know
                 for level in reversed(hosts):
+                    # Before the order: where it fails, some groups of this level may have kept their part
                     asked |= level
                     self._order("backup", level, deadline_s, revision)
             except SpdistError:
@@ -135,6 +137,7 @@ class AppRevisions:
     def _kept(self, hosts: Hosts) -> list[str]:
         outcomes = self._order("revisions", _all(hosts), self._deadline_s())
         kept = [outcome.revisions for outcome in outcomes.values()]
+        # A name that only some have is no moment of the whole app, such as what a failed backup has left
         return [name for name in kept[0] if all(name in names for names in kept)] if kept else []
 
     def restore(self, app: str, hosts: Hosts, revision: str) -> None:
@@ -148,6 +151,7 @@ class AppRevisions:
             As `backup` does. Groups that went back already stay there: go back once more.
         """
         with self._slots:
+            # Not `revisions`, which would take a second slot
             known = self._kept(hosts)
             if revision not in known:
                 hint = f"its revisions: {', '.join(known) or 'none'}"
@@ -155,6 +159,7 @@ class AppRevisions:
             deadline_s, undone = self._deadline_s(), list[Undone]()
             for level in hosts:
                 outcomes = self._order("restore", level, deadline_s, revision, undone)
+                # Levels further on read what these have put out, so their orders say what to pass over
                 undone += [one for outcome in outcomes.values() for one in outcome.undone]
         self._say("app-restored", app, f"{app} goes on from revision {revision}")
 

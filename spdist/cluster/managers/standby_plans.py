@@ -72,6 +72,7 @@ class Foresight:
 
     def deployments(self) -> tuple[AppVersion, ...]:
         """Read all stored apps and return them planned; only what is new since the last look takes time."""
+        # A new dictionary, put in place as a whole: a takeover may call this next to the thread that looks
         known = {row.name: (row, self._planned(row)) for row in self._store.deployments()}
         self._known = known
         return tuple(planned for _, planned in known.values())

@@ -183,6 +183,7 @@ class StateLoop:
 
     def _wait(self, item: _Item) -> Any:
         self._queue.put(item)
+        # The thread may have emptied the queue for the last time just before this item came
         if self._ended:
             self._turn_away()
         try:
@@ -190,6 +191,7 @@ class StateLoop:
         except TimeoutError:
             if item.future.done():  # the answer itself is a timeout
                 raise
+            # Of effect before its turn only: then it is dropped, and asking again does nothing twice
             item.future.cancel()
             raise ClusterError(
                 f"manager {self._state.node_id} did not come to an answer in {_PATIENCE_S:g} s",
@@ -198,6 +200,7 @@ class StateLoop:
 
     # ------------------------------------------------------------------------------------------------------- the thread
     def _live(self) -> None:
+        # With very short heartbeats, too, a removal is late by half of one at most
         interval_ms = min(_TICK_MS, self._state.timing.heartbeat_interval_ms // 2)
         next_tick_ms = self._clock.steady_ms()
         try:
@@ -207,6 +210,7 @@ class StateLoop:
                     next_tick_ms = now_ms + interval_ms
                     self._handle(_Item(event=Tick()))
                 try:
+                    # A negative timeout is an error of `SimpleQueue`; a tick may be due since the line above
                     item = self._queue.get(timeout=max(0.001, (next_tick_ms - self._clock.steady_ms()) / 1000))
                 except queue.Empty:
                     continue
@@ -219,6 +223,7 @@ class StateLoop:
             _log.exception("the state loop of manager %s failed; this is a defect", self._state.node_id)
             self.failure = error
         finally:
+            # First: whoever puts something in after the last look sees it, and turns it away
             self._ended = True
             self._turn_away()
 
@@ -247,10 +252,12 @@ class StateLoop:
         term = self._state.term
         for instruction in self._state.handle(item.event, now_ms):
             if isinstance(instruction, Announce):
+                # The end of a leadership is noted in the term that has ended
                 self._tell(instruction, term if self._state.term is None else self._state.term)
             else:
                 self._execute(instruction, item.future)
         if term is not None and self._state.term != term:
+            # The lease may be valid still: the election must not renew what the state has ended
             self.give_up(term)
 
     def _tell(self, said: Announce, term: int | None) -> None:
@@ -273,6 +280,7 @@ class StateLoop:
             case SaveWorkers():
                 self._writer.submit(self._save_workers, instruction)
             case ForgetDeployment(_, name, version):
+                # Each tick orders it again until the row is gone
                 if (name, version) not in self._forgetting:
                     self._forgetting.add((name, version))
                     self._writer.submit(self._forget, instruction)
@@ -313,6 +321,7 @@ class StateLoop:
             self.tell(Deposed(f"it is not known whether the cordon of {order.worker} was written: {unknown.message}"))
             caller.set_exception(unknown)
         except Exception as error:
+            # A refusal leaves nothing to conclude: unlike a deployment, a cordon is not pending in the state
             if not isinstance(error, ClusterError):
                 _log.exception("writing the cordon of %s failed", order.worker)
             caller.set_exception(error)

@@ -46,6 +46,7 @@ def fed_topic(topology: Topology, stream: str) -> StreamTopic:
     """
     inputs: dict[str, dict[str, GroupInput]] = {}
     for one in (one for group in topology.groups for one in group.inputs if one.topic and not one.producers):
+        # By topic: one that several groups read is the same topic
         inputs.setdefault(one.stream, {})[one.topic] = one
     (found, *others) = inputs.get(stream, {}).values() or (None,)
     if others:
@@ -71,6 +72,7 @@ def published_topic(topology: Topology, stream: str) -> StreamTopic:
         output.stream: StreamTopic(p.topic, p.partitions, p.key)
         for group in topology.groups
         for output in group.outputs
+        # The first topic of a stream wins, as it is set last
         for p in reversed(output.publishing)
     }
     if stream in published:

@@ -81,6 +81,7 @@ def upgrade(engine: Engine, using: Callable[[Connection], None] = lambda _: None
         using(connection)
         try:
             with _alone(connection):
+                # Asked again with the lock: another manager may have upgraded while this one waited
                 before = found_version(connection)
                 if before != NEWEST:
                     _run(connection)
@@ -121,6 +122,7 @@ def _config() -> Config:
 
     logging.getLogger("alembic").setLevel(logging.WARNING)  # what it does is said here in one line
     config = Config()
+    # configparser takes a single percent sign for the beginning of a name
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     return config
 

@@ -122,12 +122,14 @@ class LocalNodes(Shown):
         atexit.unregister(self.stop)
         failed = failed or any(node.failed for node in self.nodes.values())
         for node in self.nodes.values():
+            # All are asked before the first is waited for
             node.ask_to_stop()
         deadline_s = time.monotonic() + _STOP_S
         for name, node in self.nodes.items():
             if not node.wait(max(0.0, deadline_s - time.monotonic())):
                 self._console.print(f"  {name} does not stop and is killed")
         for node in self.nodes.values():
+            # Of one that has ended, too: processes that it had started may be left
             node.kill()
         self._caller.close()
         self._close()

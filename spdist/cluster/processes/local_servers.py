@@ -67,10 +67,12 @@ class LocalServers(LocalNodes):
         environment |= {"SPDIST_SERVER_TYPE": "ha" if self._group else "default", "SPDIST_GROUP": self._group or "none"}
         nodes = {}
         for name, port in zip(urls, ports, strict=True):
+            # Servers of a group share apps, topics and state
             home = self.directory / (self._group or name)
             home.mkdir(exist_ok=True)
             own = {"SPDIST_SERVER_HOME": str(home)}
             nodes[name] = NodeProcess(name, "server", self.directory, port, environment | own)
+            # Its own address first: it names the active one, and the others are asked once it is gone
             known = [urls[name], *(url for other, url in urls.items() if self._group and other != name)]
             self.clients[name] = ClusterClient(known, "admin", environment["SPDIST_PASSWORD"])
         return nodes

@@ -157,6 +157,7 @@ class NodeProcess:
         self._told_to_end = self._told_to_end or self.exit_code is None
         deadline_s = time.monotonic() + timeout_s
         while left := self.processes():
+            # Each may have started others since they were listed, so the list is made again
             for process in left:
                 with suppress(psutil.Error):
                     process.kill()

@@ -95,8 +95,10 @@ def read_cursor(topic: str, cursor: str) -> Position:
         It is no cursor, or one of another topic.
     """
     try:
+        # Bounds the work for a text that is none of ours; what is cut here lacks its end below
         data = base64.b64decode(cursor[: _MAX_CHARACTERS + 4], altchars=b"-_", validate=True)
         unpacked = zlib.decompressobj()
+        # A limit, as a few compressed bytes can stand for gigabytes
         text = unpacked.decompress(data, _MAX_BYTES)
         if not unpacked.eof or unpacked.unused_data:
             raise ValueError("it has another end")

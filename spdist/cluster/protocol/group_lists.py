@@ -58,6 +58,7 @@ class ToldGroups:
     def next(self, report: WorkerReport) -> WorkerReport:
         """Return a heartbeat without the groups that are as they were in the one before, if that was answered."""
         before, known = self._sent, self._answered
+        # Not answered until that is known: after a heartbeat that got lost the next one is whole
         self._sent, self._answered = {group.name: group for group in report.groups}, False
         if not known:
             return report
@@ -90,6 +91,7 @@ def _groups_digest(groups: Iterable[GroupReport]) -> str:
 
 
 def _told(group: GroupReport) -> str:
+    # As JSON brings it: figures are floats there, errors are cut, and objects have no order
     figures = [(name, float(group.metrics[name])) for name in sorted(group.metrics)]
     error = group.error[:LONGEST_ERROR]
     return json.dumps([group.name, group.app, group.state.value, group.fingerprint, error, figures])

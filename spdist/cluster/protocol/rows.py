@@ -58,6 +58,7 @@ def schema_to_json(schema: Schema) -> list[list[str]]:
 
 
 def _to_json(value: Any) -> Any:
+    # The exact type: Java's Long and Float are subclasses of int and float here, and bear tags
     if value is None or isinstance(value, str | bool) or type(value) is int:
         return value
     if type(value) is float:

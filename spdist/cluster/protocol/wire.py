@@ -389,6 +389,7 @@ class HeartbeatAnswer(Message):
                 margin_ms=t.margin_ms,
             ),
             assigned=digest,
+            # The digest is of the whole list in its order: with any other one the worker is sent the list
             assignments=None if assigned == digest else [_assigned(one, answer.known) for one in answer.assignments],
             orders=orders,
             reason=answer.reason,

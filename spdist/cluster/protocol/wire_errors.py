@@ -82,6 +82,7 @@ def read_error(body: Any, what: str) -> SpdistError:
     known: dict[str, Any] = {"hint": hint if isinstance(hint, str) else None}
     line, column = body.get("line"), body.get("column")
     if isinstance(line, int) and isinstance(column, int):
+        # Only the beginning is told: one character is shown
         known["span"] = Span(line, column, line, column + 1)
     if issubclass(kind, NotLeaderError):
         known["leader"] = body.get("leader")

@@ -97,6 +97,7 @@ class Users:
 
     def recall(self, username: str, password: str) -> frozenset[Permission] | None:
         """Return the permissions of a user who showed this password before; None says nothing. Takes microseconds."""
+        # First: who is no longer in the users file must not be recalled
         self._look()
         return self._granted.get(username) if self._logins.recall(username, password) else None
 

@@ -148,6 +148,7 @@ class Authority:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"spdist authority {os.urandom(4).hex()}")])
         authority = cls(directory, key, _authority_certificate(key, name, now, now + timedelta(days=days)))
         _write(directory / f"{AUTHORITY}.key", _pem(key), replace)
+        # The key has decided whether the name is free; a certificate without its key is of no use
         _write(directory / f"{AUTHORITY}.crt", _text(authority._certificate), replace=True)
         return authority
 
@@ -340,6 +341,7 @@ def _host(written: str) -> str:
         name = written.encode("idna").decode() if not written.isascii() else written
     except UnicodeError:
         name = ""
+    # Digits and dots alone are an address with a mistake, not a name
     if not _DNS.fullmatch(name) or re.fullmatch(r"[\d.]+", name):
         raise ConfigError(f"{written!r} is no name and no address of a host", hint="such as node-1.example or 10.0.0.5")
     return name

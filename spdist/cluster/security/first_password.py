@@ -51,6 +51,7 @@ def with_first_user(config: Config) -> Config:
 def _password(file: Path) -> str:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        # Of nodes that start together one writes the file; it stays as it is for the others
         if not file.exists() and write_private(file, f"{secrets.token_urlsafe(_RANDOM_BYTES)}\n".encode()):
             _log.warning("no user is named in auth.configs: made %r, with the password in %s", FIRST_USER, file)
         else:

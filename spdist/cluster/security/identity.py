@@ -110,6 +110,7 @@ class KnownTokens:
 
     def has_ended(self, token: str) -> bool:
         """Tell whether a token was ended here."""
+        # The first part keeps requests from parsing a token as long as nobody has logged out
         return bool(self._ended) and _digest(_meaning(token)) in self._ended
 
 
@@ -182,6 +183,7 @@ class Identity:
         with self._lock:
             if self._known.has_ended(token):
                 raise RefusedToken("the token was logged out")
+        # Without the lock: the provider may take seconds, and `recall` must not wait for it
         found = self._look(token)
         if not found.roles and self.settings.scim_url:
             user = self.provider.user(found.username)
@@ -198,6 +200,7 @@ class Identity:
     def end(self, token: str) -> None:
         """End a token: here now, and at the provider if it can; raises ProviderAway where it does not answer."""
         with self._lock:
+            # Here first, as a provider that is away must not keep the token good
             self._known.end(token)
         with contextlib.suppress(RefusedToken):  # it has ended there
             self.provider.revoke(token)
@@ -232,6 +235,7 @@ class Identity:
         return NewLogin(
             user,
             access,
+            # A provider that gives no new one lets the old one go on (RFC 6749, 6)
             given if isinstance(given, str) and given else refresh,
             max(1, int(ends_s - self._clock())),
         )

@@ -75,6 +75,7 @@ def need_of(token: IssuedToken | None, tried_s: float, now_s: float) -> Need:
     >>> [need_of(token, 0.0, now_s).name for now_s in (59.0, 60.0, 90.0)]
     ['NOTHING', 'AHEAD', 'FIRST']
     """
+    # Also where there is no token: callers fail without waiting for the provider again
     if now_s < tried_s + _PAUSE_S:
         return Need.NOTHING
     if token is None or now_s >= token.ends_s:
@@ -124,9 +125,11 @@ class NodeToken:
         """
         need = self._need()
         if need is Need.AHEAD and self._asking.acquire(blocking=False):
+            # That thread releases the lock: unlike an RLock, a Lock belongs to no thread
             threading.Thread(target=self._renew_ahead, name="spdist-token", daemon=True).start()
         elif need is Need.FIRST:
             with self._asking:
+                # Another thread may have got one while this one waited
                 if self._need() is Need.FIRST:
                     self._renew()
         token = self._token

@@ -201,6 +201,7 @@ class Provider:
             verify=client_context(access.trust_file),
             timeout=httpx.Timeout(access.read_s, connect=access.connect_s),
             headers={"Accept": "application/json"},
+            # A proxy of the environment sees nothing of TLS; without TLS it would see secrets
             trust_env=access.issuer.startswith("https:"),
         )
         self._away_until_s, self._why_away = float("-inf"), ""
@@ -322,6 +323,7 @@ class Provider:
     def redeem(self, code: str, redirect_uri: str, verifier: str, nonce: str) -> Json:
         """Return the tokens for a code of the login that began with `nonce`; raises RefusedToken where it is none."""
         tokens = self._tokens("authorization_code", redirect_uri, code=code, code_verifier=verifier)
+        # Without the scope openid there is no id_token; then state and verifier are the protection
         if isinstance(proof := tokens.get("id_token"), str) and self.signed(proof).get("nonce") != nonce:
             raise RefusedToken("the identity provider answers another login")
         return tokens

@@ -101,6 +101,7 @@ class TokenSessions:
         for old in [one for one in self._of_user.get(session.username, {}).values() if _is_over(one, now_s)]:
             self._forget(old)
         if len(self._of_user.get(session.username, ())) >= _MOST:
+            # The first one is the oldest: they stand in the order of the logins
             self._forget(next(iter(self._of_user[session.username].values())))
         tokens = Tokens(session, secrets.token_urlsafe(_TOKEN_BYTES), renewable * secrets.token_urlsafe(_TOKEN_BYTES))
         access, refresh = _digest(tokens.access), _digest(tokens.refresh) if renewable else None

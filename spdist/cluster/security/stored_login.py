@@ -138,6 +138,7 @@ class LoginFile:
             found = self.find(login.managers)
             if found is None or found.refresh == login.refresh:
                 found = renew(found or login)
+                # Not `keep`, which would wait for the lock that is held here
                 self._put(found.managers, [found])
             return found
 
@@ -211,6 +212,7 @@ class StoredToken:
             reason = "it cannot be renewed"
         except (RefusedToken, ProviderAway, OSError) as error:
             reason = str(error)
+        # The renewal was due ahead of the end, so the token is good for some seconds still
         if self._clock() < self.login.ends_s:
             return self.login
         raise UnauthorizedError(f"the login of {self.login.username} has ended: {reason}", hint=again)

@@ -113,6 +113,7 @@ class UserFile:
     """
 
     path: Path
+    # Neither a stamp nor None, so that the first call tells of a change even where there is no file
     _seen: _Stamp | bool = False
 
     def has_changed(self) -> bool:

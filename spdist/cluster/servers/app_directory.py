@@ -96,6 +96,7 @@ class AppDirectory:
             for entry in entries:
                 if entry.name.startswith(".") or not entry.name.endswith(SUFFIX):
                     continue
+                # Removed since it was listed
                 with contextlib.suppress(FileNotFoundError):
                     status = entry.stat()
                     if stat.S_ISREG(status.st_mode):
@@ -115,10 +116,12 @@ class AppDirectory:
                 file.write(text.encode())
                 file.flush()
                 os.fsync(file.fileno())
+                # Renaming keeps time, size and inode, so this is the stamp of the file in its place
                 written = _stamp(os.fstat(file.fileno()))
             os.replace(temporary, self._file(name))
         finally:
             temporary.unlink(missing_ok=True)
+        # A name is durable only with its directory
         self._sync()
         return written
 

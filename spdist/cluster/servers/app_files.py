@@ -116,6 +116,7 @@ class AppFiles:
             _log.info("app %s is deployed from its file", name, extra={"app": name})
             with self._lock:
                 self._leader.deploy(text, assignment)
+        # As it was before it was read: what is written meanwhile differs, and is read with a next look
         self._known[name] = stamp
 
     def write(self, text: str, *, replace: bool) -> DeployOutcome:
@@ -142,6 +143,7 @@ class AppFiles:
         ClusterError
             The file cannot be written; then nothing has changed.
         """
+        # Before the lock is taken: a text that is wrong, or takes long to check, keeps nobody waiting
         assignment = self._accept(text)
         name = assignment.name
         with self._changing:
@@ -154,6 +156,7 @@ class AppFiles:
                 runs = self._leader.running(name)
             change = None if runs is None else standalone_topology(runs).diff(standalone_topology(assignment))
             try:
+                # Known as read, so that the next look does not deploy it once more
                 self._known[name] = self._directory.write(name, text)
             except OSError as error:
                 raise ClusterError(f"app {name} cannot be kept in {self._directory.path}: {error.strerror}") from error

@@ -83,6 +83,7 @@ class ServerGroup:
         candidate, self._candidate = self._candidate, None
         if candidate is not None:
             candidate.stop()
+            # Before it is handed back: another server may begin at that moment
             self._leadership.end()
             candidate.resign()
 

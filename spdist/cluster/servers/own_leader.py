@@ -132,10 +132,12 @@ class OwnLeader:
                 continue
             here = seen.get(app.name)
             if instance.worker is None and now_ms >= instance.retry_at_ms and not instance.failed_in(here):
+                # There is no other worker to go to, and the next failure here is a new one
                 instance.begins_anew(self._worker)
                 instance.goes_to(self._worker, now_ms)
             elif instance.worker is not None and instance.observe(self._worker, here, now_ms, self._policy, lost=lost):
                 failed.append(app)
+            # One that gave up stays on the list, so that the node does not forget why it is FAILED
             if instance.worker is not None or instance.gave_up:
                 wanted.append(instance.assignment)
         self.failed = tuple(failed)

@@ -176,6 +176,7 @@ class SourcePorts:
         from spdist.connectors.http.addresses import sources_at
 
         known = self._addresses.get(assignment.name)
+        # The same object until the app is deployed anew
         if known is not None and known[0] is assignment:
             return known[1]
         try:
@@ -189,6 +190,7 @@ class SourcePorts:
 
     def _is_here(self, host: str) -> bool:
         """Tell whether a host is this machine, as far as this process sees it."""
+        # Only for another host, as resolving a name may take long
         if host != self._here[0]:
             self._here = host, _is_of_this_machine(host)
         return self._here[1]
@@ -210,6 +212,7 @@ class SourcePorts:
 
     def _leave(self, place: Place) -> None:
         port = self._open.pop(place)
+        # A source may still use the port: its other paths are answered with 404 again
         port.closed = None
         port.leave()
 
@@ -223,6 +226,7 @@ class SourcePorts:
 def _is_of_this_machine(host: str) -> bool:
     """Tell whether a socket can have this address here; a name that nobody knows is another machine's."""
     with contextlib.suppress(OSError, UnicodeError):
+        # UDP at any port: whether the address is ours does not depend on who listens there
         for family, kind, protocol, _, address in socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM):
             with contextlib.suppress(OSError), socket.socket(family, kind, protocol) as trial:
                 trial.bind(address)

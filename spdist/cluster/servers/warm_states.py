@@ -43,6 +43,7 @@ class WarmStates:
         from spdist.engine.shards.places import place_of
         from spdist.engine.shards.state_follower import StateFollower
 
+        # Another directory: Spark has begun anew, and what was read of a bucket went with the former
         if self._follower is None or self._follower[0] != copies:
             place = place_of(self._config.state_persistence.location)
             self._follower = (

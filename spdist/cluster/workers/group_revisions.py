@@ -147,6 +147,7 @@ class GroupRevisions:
 
         def go_back() -> None:
             went_back = self._store.restore(name, revision, undone)
+            # Before the group runs again: its results from then on are not undone
             with contextlib.closing(self._topics()) as topics:
                 found.extend(went_back.undone(topics))
 

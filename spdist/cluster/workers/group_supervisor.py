@@ -74,6 +74,7 @@ class GroupSupervisor:
         self._cost = GroupCost()
         self._started_ms: dict[str, int] = {}
         self._groups: dict[str, HostedGroup] = {}
+        # Re-entrant: `obey` tends, and both look at the reports
         self._lock = threading.RLock()
         self._fenced = False
         self._leaving = False
@@ -155,6 +156,7 @@ class GroupSupervisor:
         """Return in how many ms `tend` is due at the latest, because of the fence; None if there is none ahead."""
         with self._lock:
             fence_at_ms = self._state.fence_at_ms
+            # A fence that was carried out is no deadline: the thread that waits for it must not spin
             return None if fence_at_ms is None or self._fenced else max(0, fence_at_ms - self._clock.steady_ms())
 
     def _execute(self, instruction: WorkerInstruction) -> None:
@@ -185,12 +187,14 @@ class GroupSupervisor:
             if not group.waits:
                 _log.info("group %s is started", name, extra=group.about)
                 self._started_ms[name] = now_ms
+                # Counted for the next ones of this call already
                 starting.append(Starting(now_ms))
                 group.start()
 
     def note_memory(self, usage: Usage, *, fresh: bool = False) -> None:
         """Take in what this worker's processes use now; `fresh`: Spark has just come up, no group has used it yet."""
         with self._lock:
+            # Groups that wait have no memory yet
             used_by = sum(not group.to_be_started for group in self._groups.values())
             self._cost.note(usage.used, 0 if fresh else used_by)
             self._usage = usage
@@ -264,6 +268,7 @@ class GroupSupervisor:
         """
         with self._lock:
             group = self._groups.get(name)
+        # Without the lock: a batch may take long to finish, and the fence must not wait for it
         if group is None or not group.stop_for(work):
             work()
 
@@ -273,6 +278,7 @@ class GroupSupervisor:
             self._leaving = True
             groups = list(self._groups.values())
         for group in groups:
+            # All are told before the first is waited for: they finish at the same time
             group.stop()
         deadline_ms = self._clock.steady_ms() + int(timeout_s * 1000)
         for group in groups:
@@ -294,4 +300,5 @@ def node_metrics() -> Mapping[str, float]:
     }
 
 
+# One object for all calls: its cpu_percent counts since the call before
 _SELF = psutil.Process()

@@ -201,6 +201,7 @@ class HostedGroup:
     def _observe(self) -> tuple[GroupPhase, str, dict[str, float]]:
         with self._lock:
             runtime = self._runtime
+        # Before the end is looked at: what could not be killed must show as FAILED, not as STOPPED
         if self._error:
             return GroupPhase.FAILED, self._error, {}
         if self._ended.is_set():
@@ -209,6 +210,7 @@ class HostedGroup:
             return GroupPhase.STOPPING, "", {}
         if not self._started:
             return GroupPhase.WAITING, self.waits, {}
+        # Its launcher has not returned it yet: that waits for Spark
         if runtime is None:
             return GroupPhase.STARTING, "", {}
         try:
@@ -217,6 +219,7 @@ class HostedGroup:
             _log.exception("group %s does not tell how it is", self.name, extra=self.about)
             return GroupPhase.FAILED, _sentence(error), {}
         metrics = metrics_of(status)
+        # Not by an order, which shows above as an end or as STOPPING
         if status.state == "STOPPED":
             return GroupPhase.FAILED, "its query ended by itself", metrics
         return GroupPhase(status.state), status.error or status.waiting or "", metrics
@@ -282,6 +285,7 @@ class HostedGroup:
                 if self._ending:  # the order to end it came while it was being made
                     return
                 self._runtime = runtime
+                # Under the lock: an order to end it finds it not begun, or begun, and never in between
                 runtime.start()
         except Exception as error:
             self._error = _sentence(error)

@@ -58,7 +58,9 @@ class KnownManagers:
     def read(self) -> tuple[str, ...]:
         """Return the base URLs that are stored; none if the file is missing, another's, or damaged, which is logged."""
         try:
+            # No link of others is followed, and a pipe in the place of the file does not block
             with open(os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+                # Of the open file: the one of that name could be another by now
                 found = os.fstat(file.fileno())
                 if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
                     _log.warning("%s is not used: it must be a file that only its owner may read and write", self.path)

@@ -174,6 +174,7 @@ class SparkLauncher:
             if not self._closed.is_set():
                 _log.warning("the first group here will start slowly: %s", error)
         with self._up:
+            # Another one by now where Spark has ended meanwhile, or has begun anew and is as cold
             if self._readiness is cold:
                 self._readiness = replace(cold, warm=True)
 

@@ -177,6 +177,7 @@ class LeaderLink:
             answer = self._take_in(heard, this, beat)
             if answer is not None:
                 return answer
+        # The next round begins with the question who leads
         self._leader = None
         if self._refused and all(url in self._refused or url in self._silent for url in self._known()):
             raise next(iter(self._refused.values()))
@@ -203,12 +204,14 @@ class LeaderLink:
         return (*self._credentials, *self._learnt)
 
     def _ask(self, url: str) -> None:
+        # One question for each at a time: a manager that is silent must not collect threads
         if url not in self._asking:
             self._asking.add(url)
             self._begin(url, 0, "GET", _LEADER, min(_QUESTION_S, self._timeout_s), None)
 
     def _begin(self, url: str, ticket: int, method: str, path: str, timeout_s: float, content: str | None) -> None:
         """Make a call in a thread of its own, which ends within the time limit of the call."""
+        # Here and not in the thread of the call, as only one thread may use `_callers`
         caller = self._caller(url)
 
         def call() -> None:
@@ -256,12 +259,14 @@ class LeaderLink:
                 self._leader, self._term = url, max(self._term, answer[0].term)
                 return answer
             now_s = time.monotonic()
+            # This one has not answered as the leader, so the others are asked without a pause
             this.ask_at_s, this.end_s = now_s, now_s + _QUESTION_S
         if reply is None:
             return None
         if reply.status == 200 and heard.ticket == 0:
             self._follow_claim(url, reply, this, beat)
         elif reply.status == 301 and (leader := self._read_leader(url, reply)) not in {None, *this.tried}:
+            # Asked, not sent the heartbeat: the one that a standby names may lead no longer
             self._ask(str(leader))
         return None
 
@@ -288,6 +293,7 @@ class LeaderLink:
         if reply.status not in (401, 403):
             self._refused.pop(url, None)
             return
+        # With 403 the token is good and its role is not: a new one would say the same
         if self._token is not None and reply.status == 401:
             self._token.refused()
         if url not in self._refused:
@@ -320,6 +326,7 @@ class LeaderLink:
     def _learn(self, source: str, urls: Iterable[str]) -> None:
         for url in urls:
             if url not in self._credentials and may_follow(source, url):
+                # To the end of the order: those that were not named for longest make room
                 self._learnt.pop(url, None)
                 self._learnt[url] = None
         while len(self._learnt) > MOST_MANAGERS:  # one that was replaced makes room

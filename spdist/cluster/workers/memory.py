@@ -54,6 +54,7 @@ def worker_memory(configured: int = 0) -> Usage:
     machine = psutil.virtual_memory()
     container = container_limit()
     whole = machine.total if container is None else min(machine.total, container)
+    # What this worker has already is not available any more, and yet its own
     left = used + max(0, machine.available - int(machine.total * _SPARE))
     return Usage(min(configured or int(whole * (1 - _SPARE)), left), used)
 

@@ -187,6 +187,7 @@ class WorkerState:
         self._outlived = self._outlived or self._is_due(now_ms)
         if answer.joined is JoinedState.REJECTED:
             self.rejected = answer.reason
+            # Nothing may run under an id that another process has: the fence is due now
             self._fence_at_ms = now_ms
             return True
         self.rejected = ""
@@ -197,6 +198,7 @@ class WorkerState:
 
     def end_now(self, now_ms: int) -> None:
         """Bring the fence forward to `now_ms`, as somebody else may run what is here; to be followed by `reconcile`."""
+        # Without one no answer has come yet, and nothing runs
         if self._fence_at_ms is not None:
             self._fence_at_ms = min(self._fence_at_ms, now_ms)
 
