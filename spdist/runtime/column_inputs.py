@@ -168,6 +168,7 @@ def read_messages(
             for at, sent, _, value in topics.messages(topic, partition, offset):
                 if most > 0:
                     messages.append(TopicMessage(topic, partition, at, sent, value))
+                    # One more, so that empty messages come to an end, too
                     most -= len(value) + 1
                     offset = at + 1
     finally:

@@ -201,6 +201,7 @@ class GroupRuntime:
                 check_sinks(assignment, self.host.allowed)
             self.host.start()
             ensure_topics(self._transport, self._assignments)
+            # Before the state is taken over: a wrong option must not fence off who runs now
             sources = sources_of(self._assignments, self._transport, self.host)
             self._start_query()
             with self._lock:
@@ -225,6 +226,7 @@ class GroupRuntime:
                 self._fail(error)
                 self._end_query()
             return
+        # Told to end while it began: whoever did so may have seen neither query nor sources
         if self._ending.is_set():
             self._stop_sources()
             self._end_query()
@@ -241,6 +243,7 @@ class GroupRuntime:
         reads = self._finder.find(self._ending)
         settings = None if reads is None else self._take_over(reads)
         if settings is not None:
+            # Only here does the state itself know how far the Columns had read
             for checkpoints in columns:
                 checkpoints.forget()
         query = None if settings is None else start_query(self.host, settings)
@@ -250,7 +253,7 @@ class GroupRuntime:
     def _go_on(self, ended: StreamingQuery, error: BaseException) -> None:
         """Start the query again, whose brokers went away or whose disk is full; the state says where it goes on."""
         with self._lock:
-            if self._ending.is_set() or self._query is not ended:
+            if self._ending.is_set() or self._query is not ended:  # several may see the same end
                 return
             why = "Kafka does not answer" if is_away(error) else str(reason_of(error, self.name))
             log.warning("group %s waits: %s: %s", self.name, why, first_line(error))

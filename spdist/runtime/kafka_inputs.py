@@ -365,6 +365,7 @@ class UserReader:
             for at, sent, key, value in topics.messages(users.name, partition, offset):
                 mapped = self._mapped[topic]
                 messages = mapped.timely(FetchedMessages.of([(at, sent, value, key)]), now_ms())
+                # A message without events needs a record all the same: by its offset reading goes on
                 found += list(mapped.records(partition, messages)) or [Record(topic, partition, b"", 0, offset=at)]
         finally:
             topics.close()

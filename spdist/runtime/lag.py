@@ -74,6 +74,7 @@ class Lag:
         """Look no more; returns before a look that is under way has ended. May be called twice."""
         with self._lock:
             if not self._closed:
+                # In the same thread, so behind a look that still uses the connections
                 self._asking.submit(self._transport.close)
             self._closed = True
         self._asking.shutdown(wait=False)

@@ -57,6 +57,7 @@ class NewestRevision:
         with self._lock:
             now = self._steady()
             if self._looked is None or now - self._looked >= self._every_s:
+                # As the look begins: else each who asks meanwhile would begin another one
                 self._looked = now
                 threading.Thread(target=self.find, name="newest revision", daemon=True).start()
             return self._known

@@ -255,6 +255,7 @@ class DBPersistenceStore:
         with self._temporary(revision) as directory:
             for name, content in self._table.files(instance, revision):
                 path = directory / name
+                # Names come from a table that others may write: none may lead out of the directory
                 if not path.resolve().is_relative_to(directory.resolve()):
                     raise StateError(f"revision {revision} of {instance} is damaged: it has a file {name!r}")
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -192,6 +192,7 @@ class RealtimeRuntime:
             return
         with self._lock:
             self._query = query
+        # Told to end while the query began: whoever did so has seen none
         if self._ending.is_set():
             self._end_query()
 
@@ -227,6 +228,7 @@ class RealtimeRuntime:
             for topic in source.reads.topics:
                 for partition, offset in positions.get(source.alias(topic), {}).items():
                     known = offsets.setdefault(topic, {})
+                    # Of several sources of one topic the one that is furthest behind decides
                     known[partition] = min(offset, known.get(partition, offset))
         return json.dumps(offsets) if offsets else self._plan.starting
 

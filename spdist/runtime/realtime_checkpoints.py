@@ -96,6 +96,7 @@ class Checkpoint:
             return _offsets(self.starting) if self.starting.startswith("{") else {}
         path = self.directory / "offsets" / str(max(numbers))
         try:
+            # Lines of the version and of metadata, then one for each source, of which there is one
             return _offsets(path.read_text(encoding="utf-8").splitlines()[2])
         except (OSError, ValueError, IndexError, AttributeError) as error:
             raise StateError(f"Spark's checkpoint {path} cannot be read: {error}") from error
@@ -147,6 +148,7 @@ class Checkpoints:
         assert self._directory is not None, "in a bucket nothing runs in real time"
         before = self.newest()
         number = int(before.directory.name) + 1 if before is not None else 1
+        # Under its own name only when it is whole: a name of digits counts
         made = self._directory / f".{uuid.uuid4().hex}.tmp"
         made.mkdir(parents=True)
         (made / _STARTING).write_text(starting, encoding="utf-8")
@@ -227,6 +229,7 @@ def island_ended(host: SparkHost, state: InstanceState, owner: str) -> Positions
             (assignment,), config.transports, lambda _topic: 1, {assignment.name: known}, scripts, host.allowed
         )
     else:
+        # It has never run, so no broker need be asked
         reads = KafkaReads((assignment,), {})
     transport = open_transport(transport_settings(config.transports))
     files = host.scratch / "groups" / uuid.uuid4().hex
@@ -236,6 +239,7 @@ def island_ended(host: SparkHost, state: InstanceState, owner: str) -> Positions
         settings = taking.take(owner, files, reads, lambda: contextlib.nullcontext(True))
         assert settings is not None
         tick = max(shard.opening.tick for shard in settings.shards)
+        # A batch without records puts out again what may not have been published
         catch_up(settings, [((), {})], tick, closing=True)
     finally:
         transport.close()

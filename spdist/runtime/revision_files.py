@@ -77,7 +77,7 @@ class WentBack:
             for topic, offsets in ends.items()
             for partition, end in sorted(offsets.items())
             for producer, cut in self.cuts.items()
-            if end
+            if end  # else nothing was ever published there
         )
 
 
@@ -211,6 +211,7 @@ def put_back(location: Place, instance: str, source: Place, undone: Sequence[Und
         try:
             move_to(layout, now, last, layout.name)
         except FencedError:  # the running group was faster
+            # Mostly it has only appended a segment. Where it was moved nothing can follow on `now` any more
             if current_layout(whole) != now:
                 raise
         else:
@@ -250,12 +251,14 @@ def _put_back(store: StateStore, source: Place, instance: str, undone: Sequence[
         base = store.directory / f"base-{number:012d}-{uuid.uuid4().hex}"
         base.mkdir(parents=True)
         _take(StateStore(source), base)
+        # Positions and time of the revision, under the next number of the log that is there
         mark = replace(earlier, number=number - 1).marker(base.name, base=base.name, undone=tuple(undone))
         try:
             store.append(mark)
         except FencedError:  # the running group was faster; try with the next number
             remove_tree(base)
             continue
+        # Behind the append: only from there on does the state go on from the revision
         if cut is not None:
             store.save_cut(number, cut[1])
         return

@@ -221,6 +221,7 @@ class InstanceState:
             begun = self.begun() if self._begun is None else self._begun
             planned = {one.topic for one in assignment.inputs if not one.into}
             known = self._positions(layout, last)
+            # Only what the state does not know: `StateStore.open` takes the later one, and would skip what lies between
             first |= {
                 topic: {number: offset for number, offset in offsets.items() if number not in known.get(topic, {})}
                 for topic, offsets in begun.items()
@@ -276,6 +277,7 @@ class InstanceState:
         left = after.left(version)
         positions, records = between([opening.positions for opening in openings], read)
         changed = [one for one in made_by.inputs if one.topic in left and after.attributes(one.topic) is not None]
+        # A copy: `_rest` moves `positions` on while batches are taken from it
         begun = {topic: dict(offsets) for topic, offsets in positions.items()}
         batches = chain([(records, begun)], _rest(positions, changed, read))
         anew = self._begins_anew(made_by)
@@ -289,6 +291,7 @@ class InstanceState:
         layout = begin_layout(before, count, self.assignment)
         for store, state in zip(layout.stores, made, strict=True):
             establish(store, state, positions, tick, f"{owner}/laid out", assignment_hash(self.assignment))
+        # `newest` fails where somebody else has taken over since
         move_to(layout, before, before.stores[0].newest(owner, _ANY_BATCH), owner)
         if count != before.count:
             log.info("the state of %s is in %d shards now, it was in %d", self.assignment.name, count, before.count)
@@ -357,6 +360,7 @@ def ended_at(whole: Place, update: str, places: Set[tuple[str, int]]) -> Positio
             if places.isdisjoint(made_by.places):
                 continue
             with contextlib.suppress(FencedError):
+                # To the others nothing can be appended, as they end with a move. Here the opening sees to that
                 if layout == layouts(whole)[-1]:
                     open_layout(layout, f"{update}/{uuid.uuid4().hex}")
                 ended: Positions = {}

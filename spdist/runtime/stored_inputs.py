@@ -114,6 +114,7 @@ def _files(store: StateStore) -> Iterator[str]:
         first = base.number
     else:
         there = set(segments)
+        # A snapshot is of use with the segment behind it, or where nothing has followed
         snapshots = [n for n in store.numbers("snapshot") if n == segments[-1] or n + 1 in there]
         if segments[0] > 1 and not snapshots:
             raise StateError(f"the state in {store.directory} has lost its snapshots", hint="restore a revision")

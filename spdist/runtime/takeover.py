@@ -73,6 +73,7 @@ class Takeover:
             if opened and not state.fits:
                 settings = self._settings(opened, files, 1, before)
                 state.move(settings, reads, UserReader(settings, self._transport).read)
+                # The move has made a layout that nobody owns yet
                 opened = _open(state, owner, reads, may)
             if not opened:
                 return None

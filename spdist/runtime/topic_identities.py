@@ -79,6 +79,7 @@ def check_identities(
         if any(read.values()) and not transport.partitions(one.topic):
             raise replaced(one.topic)
         found[one.topic] = transport.identity(one.topic)
+        # Of a topic of which nothing was read any one will do
         if any(read.values()):
             if known.get(one.topic, found[one.topic]) != found[one.topic]:
                 raise replaced(one.topic)

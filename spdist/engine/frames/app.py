@@ -109,6 +109,7 @@ class FrameApp:
     def _deliver(self, batch: Any) -> None:
         times = milliseconds(batch, self._plan)
         self._start(int(times[0]))
+        # The clock never goes back: a late event is due when those before it have brought the clock there
         due = numpy.maximum.accumulate(numpy.maximum(times, self.hosted.clock))
         parts = self._parts(batch, times, due)
         ahead = numpy.diff(due, prepend=self.hosted.clock)

@@ -81,6 +81,7 @@ def frame_input(stream: str, schema: Schema, frame: StructType, key: str | None,
 
 
 def _type_of(frame: StructType, column: str) -> DataType | None:
+    # Several columns of a frame may have one name
     return frame[column].dataType if frame.names.count(column) == 1 else None
 
 

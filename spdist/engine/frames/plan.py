@@ -271,7 +271,7 @@ def _count(split: Sharding, app: str, asked: int | None, default: Callable[[], i
 
 
 def _check_names(plan: FramePlan) -> None:
-    names = [name.lower() for name in plan.result().names]
+    names = [name.lower() for name in plan.result().names]  # Spark does not tell columns apart by case
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise MappingError(

@@ -86,6 +86,7 @@ class _Stream:
         try:
             return values.cast(wanted) if isinstance(values, pa.Array) else pa.array(values, wanted)
         except _MISFITS:
+            # Value by value only where Arrow refuses the whole column
             return pa.array([self._value(name, kind, value) for value in _listed(values)], wanted)
 
     def _value(self, name: str, kind: Type, value: Any) -> Any:

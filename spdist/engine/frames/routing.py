@@ -57,6 +57,7 @@ def _shards_of(plan: FramePlan, number: int, batch: Any) -> Any:
     one = plan.inputs[number]
     if one.key is None:
         times = batch.column("time").to_numpy(zero_copy_only=False).astype(numpy.uint64)
+        # The product wraps; its upper bits are those that depend on all of the time
         spread = (times * _SPREAD) >> numpy.uint64(40)
         return pa.array((spread % numpy.uint64(plan.shards)).astype(numpy.int32))
     place = one.schema.names.index(one.key)

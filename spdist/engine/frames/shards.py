@@ -75,6 +75,7 @@ class FrameShards:
                 events = told.setdefault(number, Told()).events(rows)
                 parts.setdefault(number, []).append(events)
         for number in sorted(parts):
+            # `pop` lets go of the rows of a shard before the next one is processed
             records = batch_records(told[number].intervals, _sorted(parts.pop(number), order))
             yield from self._shard(number, start).process(start.batch, records, 0, {})
 

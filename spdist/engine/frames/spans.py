@@ -37,6 +37,7 @@ class Spans:
     def add(self, times: Any) -> None:
         """Add times in ms, a `numpy.ndarray` of at least one."""
         first, last = int(times.min()), int(times.max())
+        # Without room for a gap there is nothing to sort
         made = [(first, last)] if last - first <= self._most else self._apart(numpy.sort(times))
         joined: Intervals = []
         for begin, end in sorted([*self.intervals, *made]):
@@ -56,6 +57,7 @@ def covered(begins: Iterable[int], ends: Iterable[int]) -> Intervals:
     """Return what intervals cover together, given when they begin and when they end."""
     made: Intervals = []
     began, depth = 0, 0
+    # False sorts first: where one ends and another begins at the same time they are one
     for at, closes in sorted([*((at, False) for at in begins), *((at, True) for at in ends)]):
         if not depth:
             began = at

@@ -17,6 +17,7 @@ _FITTING: dict[Type, tuple[type[spark.DataType], ...]] = {
     Type.STRING: (spark.StringType, spark.CharType, spark.VarcharType),
     Type.INT: _WHOLE,
     Type.LONG: (*_WHOLE, spark.LongType),
+    # A float holds whole numbers exactly up to 2^24, a double up to 2^53
     Type.FLOAT: (spark.ByteType, spark.ShortType, spark.FloatType),
     Type.DOUBLE: (*_WHOLE, spark.FloatType, spark.DoubleType),
     Type.BOOL: (spark.BooleanType,),

@@ -158,6 +158,7 @@ class FrameDirectory:
         for shard in range(plan.shards):
             store = self.store(shard, plan.shards)
             last = store.last()
+            # Another task of the first batch may have opened it, or this one, before it failed
             if last is None:
                 store.open(start.query, assignment=owned.assignment)
             else:
@@ -208,12 +209,14 @@ class FrameDirectory:
     def _must_be_alone(self, plan: FramePlan, start: QueryStart) -> None:
         """See to it that only one transformation of a running query uses this state."""
         name = f"run-{quote(start.run, safe='')}"
+        # The first one to write stays: whoever reads another token than its own is the second transformation
         self._write(name, {"token": plan.token})
         if self._read(name)["token"] != plan.token:
             raise StateError(
                 f"two transformations of one query have the name '{self.name}', and so the same state",
                 hint="give each its own: transform(…, name='first')",
             )
+        # Of starts that are over, as Spark runs a query only once at a time
         for old in self.directory.glob("run-*"):
             if old.name != name:
                 with contextlib.suppress(OSError):

@@ -148,6 +148,7 @@ def run_shards(plan: FramePlan, batches: Iterator[Any]) -> Iterator[Any]:
             if shard not in apps:
                 apps[shard] = _begun(plan, shard, told)
             yield from apps[shard].process(events)
+    # Without any rows `until` still lets time pass
     if not apps and plan.shards == 1:
         apps[0] = FrameApp(plan, 0)
     for app in apps.values():

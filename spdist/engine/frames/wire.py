@@ -94,7 +94,9 @@ def _micros(one: FrameInput) -> Column:
         return F.unix_micros(column.cast("timestamp"))
     number = column.cast("bigint")
     if one.unit == "ns":
+        # `div` goes towards 0, which before 1970 is later; all other times are rounded down
         return F.call_function("div", number - F.pmod(number, F.lit(1000)), F.lit(1000))
+    # Null where it overflows: `milliseconds` refuses that, and names the frame and its column
     return F.try_multiply(number, F.lit(_MICROS[one.unit]).cast("bigint"))
 
 

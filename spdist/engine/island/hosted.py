@@ -148,6 +148,7 @@ class HostedApp(LocalApp):
         """Return the whole state; see `LocalApp.snapshot`."""
         if self.programmed is None or not self.programmed.active:
             return super().snapshot()
+        # A snapshot is that of the operators, whichever form runs: they borrow the program's state for it
         self.programmed.store()
         try:
             return super().snapshot()
@@ -188,6 +189,7 @@ class HostedApp(LocalApp):
         """Let time come to `to_ms`; timers fire that are due before it, those due at `to_ms` do not."""
         if self.programmed is not None:
             guarded(self.programmed.approach, to_ms)
+        # The clock must not be at `to_ms` yet when earlier timers look at it
         guarded(self._fire, to_ms - 1)
         self._clock.now = max(self._clock.now, to_ms)
 
@@ -225,6 +227,7 @@ class HostedApp(LocalApp):
         # The operators start the app, with its first event.
         if program is None or self._timers.next_due == BEFORE_ALL_TIME or not program.begins():
             return False
+        # What lies ahead of its time may be refused, each event by itself: that is not for columns
         last = max(int(part.times[-1]) for part in parts.values())
         if not (program.reads(parts) and program.takes_until(last)) or any(part.is_ahead for part in parts.values()):
             return False
@@ -251,6 +254,7 @@ class HostedApp(LocalApp):
         late: Iterable[tuple[int, int]] = ()
         stamps = part.timestamps
         if part.stamps is not None:
+            # Their own time does not bring the clock to where they are due
             numbers = numpy.flatnonzero(stamps < part.times)
             late = zip(numbers.tolist(), part.times[numbers].tolist(), strict=True)
         times, move = around(stamps.tolist(), self._move)
@@ -288,6 +292,7 @@ class HostedApp(LocalApp):
             if heap and heap[0][0] <= last:
                 move(last)
             if program is not None:
+                # What timers of another group put out at `at` comes before the program's own timers of that time
                 (program.approach if last < at else program.advance)(at)
             if at > clock.now:
                 clock.now = at
@@ -346,6 +351,7 @@ class HostedApp(LocalApp):
                 self._answer(((self.clock, text_row(self._answered(row))),))
 
     def _answered(self, row: Sequence[Any]) -> dict[str, Any]:
+        # Known as soon as it was read, so that a refusal can name it
         id = None
         try:
             command = read_command(row)

@@ -176,7 +176,7 @@ class Mapped:
             if len(events) == 1:
                 self._stays(partition, int(events.order[0]), int(events.at[0]), events.rows[0], error)
                 return
-            for number in range(len(events)):
+            for number in range(len(events)):  # to lose only those that do not fit
                 yield from self._record(partition, events.part(number, number + 1))
             return
         yield Record(
@@ -196,6 +196,7 @@ def _parts(order: Any) -> Iterator[tuple[int, int]]:
     while start < len(order):
         end = min(start + MOST_EVENTS, len(order))
         if end < len(order) and order[end] == order[end - 1]:
+            # End in front of the message that would be cut; one that fills a record alone is kept whole all the same
             before = int(numpy.searchsorted(order, order[end]))
             while end < len(order) and order[end] == order[end - 1]:
                 end += 1
@@ -360,7 +361,7 @@ class Intake:
     def _read_messages(self, channel: ChannelKey, records: Sequence[Record]) -> None:
         """Read what a batch brings from users' topics for one stream."""
         places: dict[tuple[str, int], list[Events]] = {}
-        early = set(map(id, self._early))
+        early = set(map(id, self._early))  # these stand for records whose events the merge has
         for record in records:
             events = self._decoded(record) if id(record) not in early else None
             if events is not None and len(events):
@@ -430,7 +431,7 @@ def by_time(partitions: Sequence[Sequence[Events]]) -> Sequence[Events]:
     together = Events.following([events for runs in partitions for events in runs])
     ends = list(accumulate(sum(map(len, runs)) for runs in partitions))
     reached = [numpy.maximum.accumulate(together.at[begin:end]) for begin, end in pairwise((0, *ends))]
-    return [together.picked(numpy.lexsort((together.order, numpy.concatenate(reached))))]
+    return [together.picked(numpy.lexsort((together.order, numpy.concatenate(reached))))]  # the last key counts first
 
 
 def _outsiders_place(record: Record) -> tuple[str, int] | None:
@@ -490,7 +491,7 @@ def _no_later(events: Events, now: int) -> Events:
     """Return events of a live app, none of which is due after `now`, the time of the batch that brings them, in ms."""
     if int(events.at.max()) <= now:
         return events
-    return replace(events, at=numpy.minimum(events.at, now), columns=None)
+    return replace(events, at=numpy.minimum(events.at, now), columns=None)  # those hold the old times
 
 
 def _said(events: Events) -> Any:

@@ -200,6 +200,7 @@ class Island:
 
     def goes_ahead(self, record: Record) -> bool:
         """Whether to process a record before its batch is whole comes to the same."""
+        # Only the whole batch tells the time to start at, and of several channels another may bring what is due first
         return self._started and self.intake.goes_ahead(record) and self._merge.has_one_channel
 
     def process_ahead(self, record: Record, batch: StoreBatch | None = None) -> Record:
@@ -217,12 +218,14 @@ class Island:
             whole batch, or `give_up`.
         """
         try:
+            # With the first record only: a batch is one transaction of outside stores
             if batch is not None and not self.intake.is_ahead:
                 self.app.begin(batch)
             taken = self.intake.read_ahead(record)
             self._by_timer = False
             self._deliver()
             self._by_timer = True
+            # Nothing may leave before the segment is durable
             self._put_out += self.app.take_deliveries()
         except BaseException:
             self.app.stop()
@@ -271,6 +274,7 @@ class Island:
         frontier = self._merge.frontier(tick)
         if closing:
             frontier = self._merge.close()
+        # There is no time to start the app at, but questions are answered
         if frontier == NO_CLOCK:
             self._do_commands()
             return list(self.publisher.flush(frontier))
@@ -279,6 +283,7 @@ class Island:
         self._by_timer = False
         self._deliver()
         self._by_timer = True
+        # Events first: timers that are due between them fire while they are delivered
         self.app.advance(frontier)
         self._do_commands()
         put_out, self._put_out = self._put_out, []
@@ -343,6 +348,7 @@ class Island:
         def put(arrivals: Sequence[Arrival]) -> None:
             at = self.app.clock
             if self._run.on:
+                # What came out as single events before this chunk has to stand in front of it
                 self._run.make_columns()
                 self._order, self._path, self._number = self._run.cause(len(arrivals))
             elif self._by_timer:
@@ -361,6 +367,7 @@ class Island:
         """Return what takes events, and chunks, of a stream as these do, but for what others have published of it."""
 
         def handed(row: Row) -> bool:
+            # By identity: an equal row may be another event
             return self._run.on and row is self._handed[self._run.rank()]
 
         def alone_unless(timestamp: int, row: Row) -> None:

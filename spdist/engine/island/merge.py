@@ -42,6 +42,7 @@ _SMALL, _TOGETHER = 1_000, 20_000
 
 def _promised(clock: int) -> Key:
     """Return the lowest key that may follow the promise `clock`."""
+    # At the promised time itself nothing by a timer follows any more
     return (clock, TIMER + 1, b"") if clock != NO_CLOCK else _LOWEST
 
 
@@ -154,7 +155,7 @@ class WaitingRun(NamedTuple):
 
 def part_of(events: Events) -> StreamPart:
     """Return the events of an only stream, which are a run."""
-    if events.chunk.any() or events.order.min() == TIMER:
+    if events.chunk.any() or events.order.min() == TIMER:  # the latter need `until`
         ranks = numpy.cumsum(events.chunk == 0) - 1
         return part_in_chunks(events.at, events.order, events.ts, events.rows, ranks)
     return StreamPart(events.at, numpy.arange(len(events)), events.rows, None if events.is_on_time else events.ts)
@@ -201,6 +202,7 @@ def as_run(events: Events, high: Key) -> WaitingRun:
     begins = (int(at[0]), int(order[0]), sort_key(path[0]))
     if begins >= high and _never_fall(at, order):
         return WaitingRun.of(events, follows, None if events.has_one_path else raised(events, follows))
+    # Somewhere a key falls: each is raised to the highest one before it
     own = zip(at.tolist(), order.tolist(), map(sort_key, path), strict=True)
     keys = list(accumulate(own, max, initial=high))[1:]
     run = replace(events, at=[key[0] for key in keys], order=[key[1] for key in keys], columns=None)
@@ -348,6 +350,7 @@ class Merge:
         """Let the frontier pass everything that waits, and return it: nobody will promise what comes after that."""
         waiting = list(_last(self._by_rank))
         if waiting:
+            # Behind the last one: of what is due at the frontier itself only outputs of timers are released
             self.reached = max(self.reached, max(waiting) + 1)
         return self.reached
 
@@ -397,6 +400,7 @@ class Merge:
     def _channel(self, key: ChannelKey) -> _Channel:
         topic, partition, producer = key
         assigned = self._inputs[topic]
+        # Outsiders are one channel for each partition, whatever producer they name
         found = self._channels.get(key if assigned.producers else (topic, partition, ""))
         if found is None:
             found = _Channel(assigned.stream, producer, len(self._by_rank), outside=True, holds=False)
@@ -420,6 +424,7 @@ def _due_runs(channel: _Channel, reached: int) -> list[WaitingRun]:
         end = len(one.run)
         if at[-1] >= reached:
             end = int(numpy.searchsorted(at, reached))
+            # `TIMER` is the lowest order, so these stand first among the events of that time
             end += int(numpy.count_nonzero(order[end : numpy.searchsorted(at, reached, side="right")] == TIMER))
         if end == len(one.run):
             due.append(one)

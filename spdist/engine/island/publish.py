@@ -75,6 +75,7 @@ class _Route:
         self.sent += count
         if self._key is None:
             return [
+                # The turn goes on from event to event, wherever batches end
                 events.picked(numpy.arange((own - begun) % self.partitions, count, self.partitions))
                 for own in range(self.partitions)
             ]
@@ -85,6 +86,7 @@ class _Route:
         """Return the partition of each row, as an array."""
         column = rows.column(key) if isinstance(rows, ColumnarRows) else None
         if column is not None and pa.types.is_string(column.type):
+            # Nulls get a code, too: they are a key like any other
             coded = column.dictionary_encode("encode")
             places = [self._place(value) for value in coded.dictionary.to_pylist()]
             return numpy.array(places, numpy.int64)[coded.indices.to_numpy()]
@@ -93,7 +95,7 @@ class _Route:
     def _place(self, value: Any) -> int:
         try:
             return self._places[value]
-        except (KeyError, TypeError):
+        except (KeyError, TypeError):  # also of what has no hash, as lists
             place = key_partition(self._text(value), self.partitions)
             if type(value) is str and len(self._places) < _KNOWN_KEYS:
                 self._places[value] = place
@@ -259,6 +261,7 @@ class Publisher:
         for routes in self._routes.values():
             for route in routes:
                 route.sent, seq = saved.get(route.topic, (0, []))
+                # Another text may have published to what this state does not know: number above all of that
                 route.seq = [*seq, *([self._above] * (route.partitions - len(seq)))]
         ours = {route.topic for routes in self._routes.values() for route in routes}
         self._others = {topic: numbers for topic, numbers in saved.items() if topic not in ours}
@@ -472,6 +475,7 @@ class Run:
     def _columns(self, put: _Put) -> None:
         left = put.left
         numbers = numpy.array(put.numbers or self._numbered(left), numpy.int64)
+        # `left` events stood behind the cause, so its rank is len - 1 - left
         which = ~numpy.array(left, numpy.int64) + len(self._causes)
         at = numpy.maximum(self._causes.at[which], self._since)
         path = self._paths(which, numbers)
@@ -482,7 +486,7 @@ class Run:
 
     def _numbered(self, left: list[int]) -> list[int]:
         """Return for each output which one of its cause it is."""
-        if left[0] != self._left and len(set(left)) == len(left):
+        if left[0] != self._left and len(set(left)) == len(left):  # one output for each cause
             self._left, self._number = left[-1], 0
             return [0] * len(left)
         numbers = []

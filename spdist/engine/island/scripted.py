@@ -133,6 +133,7 @@ class ScriptedApp:
             # A script of many quick steps may take too long too.
             if self._left_s <= 0 and not self._over:
                 raise TookTooLong
+            # A timer that is set to 0 is switched off
             with silenced(), time_limit(max(self._left_s, 0.001)):
                 self._process(order - FIRST_ORDER - 1, stream, arrivals)
         except TookTooLong:

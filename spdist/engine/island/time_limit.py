@@ -30,5 +30,6 @@ def time_limit(seconds: float) -> Iterator[None]:
     try:
         yield
     finally:
+        # Before the handler is put back: by default the signal ends the process
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

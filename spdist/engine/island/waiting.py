@@ -44,6 +44,7 @@ def _places_in_chunks(follows: Any) -> Any:
     """Return of each event its place in the chunk as which it is released, given which follow the one before them."""
     numbers = numpy.arange(len(follows) + 1)
     begins = numpy.append(True, ~follows)
+    # The running maximum is where the chunk of each event has begun
     return numbers - numpy.maximum.accumulate(numpy.where(begins, numbers, 0))
 
 
@@ -88,6 +89,7 @@ class Mixed:
         )
         chunk = numpy.concatenate([chunk for _, chunk, _, _ in runs])
         self._path = list(chain.from_iterable(run.path for _, run in self._runs))
+        # `lexsort` takes the last key as the first to sort by: time, then order, then path
         keys = [order, at]
         if self._path.count(self._path[0]) < len(self._path) or any(places for *_, places in runs):
             places = chain.from_iterable(own or map(sort_key, run.path) for _, _, run, own in runs)
@@ -118,6 +120,7 @@ class Mixed:
     def parts(self) -> dict[str, StreamPart]:
         """Return the chunks of each stream, as they are due, from all its channels."""
         places = numpy.empty_like(self._numbers)
+        # The inverse of `_numbers`: from a run's event to its place among all
         places[self._numbers] = numpy.arange(len(places))
         own: dict[str, list[tuple[Events, Any]]] = {}
         start = 0
@@ -142,6 +145,7 @@ def part_in_chunks(at: Any, order: Any, ts: Any, rows: Sequence[Any], ranks: Any
     """Return events of one stream as chunks: those are one that have the same rank."""
     begins = numpy.flatnonzero(numpy.append(True, ranks[1:] != ranks[:-1]))
     early = order == TIMER
+    # What a timer of another group has put out at t comes before timers here at t: those fire up to t - 1 ms
     until = at - early if early.any() else None
     if len(begins) == len(at):
         return StreamPart(at, ranks, rows, None if at is ts or (at == ts).all() else ts, until=until)

@@ -138,7 +138,7 @@ class LocalApp:
         if self._started:
             return
         self._started = True
-        self._timers.clear()
+        self._timers.clear()  # of the wake-up of before all time
         self._clock.now = now_ms
         for store in self._stores.values():
             if isinstance(store, Aggregation):
@@ -188,10 +188,12 @@ class LocalApp:
         try:
             entry = self._entries[stream]
         except KeyError:
+            # Its error names the streams that there are
             self._context.junction(stream)
             raise
         clock, heap = self._clock, self._heap
         try:
+            # Two comparisons here, so that most events need no call for them
             if timestamp - clock.now > self.jumps.limit and self.jumps.refuses(stream, ((timestamp, row),)):
                 return
             if heap and heap[0][0] <= timestamp:
@@ -343,6 +345,7 @@ class LocalApp:
             self._context.rounds.stopped = state.get("stopped_rounds", 0)  # older states do not tell it
             if self._started:
                 self._endpoints.start()
+        # As at the beginning: the first event takes the slow way, which begins what has no state
         if fresh or not self._started:
             self._context.timer(_FIRST, lambda _due: self._parts.start_fresh()).notify_at(BEFORE_ALL_TIME)
 

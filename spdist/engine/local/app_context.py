@@ -43,6 +43,7 @@ class AppContext:
         self._fed = _fed(checked)
         self._circular = circular_streams(checked)
         self.rounds = Rounds()
+        # Before the others: a stream is given its fault stream when it is made
         faults = {id: self._made(id) for id in ids if id.startswith("!")}
         self.junctions = {
             id: faults.get(id) or self._made(id, faults.get(f"!{id}"), self._storing(id) if id in stored else None)

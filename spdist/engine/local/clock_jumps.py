@@ -105,6 +105,7 @@ class Jumps:
             yield timestamps, rows
             return
         refused = []
+        # `high` is the clock as it will be when each is delivered
         for number, timestamp in enumerate(timestamps):
             if timestamp - high > self.limit:
                 refused.append(number)

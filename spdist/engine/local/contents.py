@@ -201,6 +201,7 @@ def _everything(app: Inside, only: str | None) -> Iterator[_Found]:
             owner = owners.get(rank[:2]) or owners.get((rank[0], 0), "")
             operator = getattr(timer.wake, "__qualname__", type(timer.wake).__name__).split(".")[0]
             operator = _OPERATORS.get(operator, operator)
+            # Negative, so that the soonest ones count as the newest
             yield "timers", "", "", ("due", "of", "operator"), -due, (due, owner, operator)
 
 

@@ -162,6 +162,7 @@ class _Source:
                 context = self._context
                 context.errors.add(context.clock, context.name, self._stream, "source", error, payload=payload)
             else:
+                # There is no event yet: one without values stands for it, to be counted
                 self._context.failures.add(f"the source of stream '{self._stream}'", ((0, ()),), error)
 
         try:

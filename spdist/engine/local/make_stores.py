@@ -49,6 +49,7 @@ def make_stores(
         if isinstance(definition, ast.WindowDefinition):
             schema = checked.windows[definition.name]
             joined = definition.name in checked.joined
+            # Timers of named windows fire before those of all queries, behind the wake-up (-1, 0) that starts the app
             stores[definition.name] = NamedWindow(definition, schema, (-1, 1 + position), context, joined)
         elif isinstance(definition, ast.TableDefinition):
             kept = outside.table(definition, lambda: context.clock.now) if outside is not None else None

@@ -276,12 +276,14 @@ class _Together:
         self._rows.extend(rows)
 
     def _receive_columns(self, rows: ColumnarRows, bounds: Any, *_: Any) -> None:
+        # Events that came one by one before these stay in front of them
         self._parts += [*self._written(), self._writer.chunks(rows, bounds)]
 
     def _written(self) -> Iterator[Sequence[Any]]:
         """Make payloads of the events that have come one by one since it was done last."""
         if self._rows:
             try:
+                # A copy, as JSON texts are made from the rows later, and the list goes on to be used
                 yield self._writer.write(self._timestamps, self._rows.copy(), self._failed, self._chunks)
             finally:
                 for collected in (self._timestamps, self._rows, self._chunks):

@@ -82,6 +82,7 @@ def carry_over(
     sinks = {id: stored for id, stored in state["parts"].items() if id.startswith(_SINK)}
     if above or [id for id in before if id.startswith(_SINK)] != [id for id in now if id.startswith(_SINK)]:
         number = max((above, state["put_out"], *(stored[2] for stored in sinks.values() if stored[2:])))
+        # Only sinks that number for themselves keep a third value
         parts |= {id: [*stored[:2], number] for id, stored in sinks.items() if id in parts and stored[2:]}
         state["put_out"] = number
     return write_state({**state, "fingerprints": now, "parts": parts}), changes

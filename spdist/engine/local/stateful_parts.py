@@ -109,7 +109,9 @@ class AppParts:
             told = "this state was carried over to another text and has not gone on since"
             raise StateError(told, hint="restore it in an app that has not started")
         if running:
+            # All parts are restored below: these with what they have at this moment
             parts = {**parts, **{id: one.snapshot() for id, one in self._parts.items() if id.startswith(_GOING_ON)}}
+        # Before the parts: they ask for their wake-ups themselves as they are restored
         clear()
         clock.now = max(clock.now, state["clock"]) if running else state["clock"]
         clock.drawn, clock.sequences = state["drawn"], dict(state["sequences"])

@@ -58,6 +58,7 @@ class Copies:
         if not tag or not isinstance(place, ObjectPlace) or self._size() + len(content) > self._most_bytes:
             return False
         self._directory.mkdir(parents=True, exist_ok=True)
+        # Readers never see half a copy. One that a power failure takes is fetched again
         replace_file(self._path(place, tag), content, durable=False)
         return True
 

@@ -144,6 +144,7 @@ def keep_assignment(layout: ShardLayout, assignment: Assignment) -> Assignment:
             hint="restore a revision of this group",
         )
     write_assignment(layout.directory, assignment)
+    # Somebody else may have written it first: what is there counts
     return kept_assignment(layout.directory) or assignment
 
 
@@ -223,9 +224,11 @@ def move_to(layout: ShardLayout, before: ShardLayout, last: Segment, owner: str)
     FencedError
         That is its newest segment no more; nothing was changed.
     """
+    # The move must not survive a power failure that its target does not survive
     sync_directory(layout.whole / layout.name)
     sync_directory(layout.whole)
     stores = before.stores
+    # All outputs of a layout that moves have been published: whoever follows on it repeats none
     mark = last.marker(owner, emitted=last.number, moved=layout.name)
     if stores[0].append(mark).moved != layout.name:
         raise FencedError(f"the state in {layout.whole} was moved by somebody else")
@@ -245,6 +248,7 @@ def _tidy(whole: Place) -> None:
     kept = {one.name for one in left} | {now.name}
     for name in names_in(whole):
         found = _NAME.fullmatch(name)
+        # A higher number is being filled by somebody who moves right now
         if found and int(found[2]) <= now.number and name not in kept:
             remove_tree(whole / name)
 

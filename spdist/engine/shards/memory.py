@@ -66,6 +66,7 @@ def set_aside(batch: int) -> None:
     only kept by itself is found once in many batches.
     """
     if batch and batch % _LOOK_AT_ALL_EACH == 0:
+        # What is frozen is in no generation: `collect` does not see it
         gc.unfreeze()
         gc.collect()
     gc.freeze()

@@ -149,12 +149,14 @@ def create_file(place: Place, content: bytes) -> bool:
 
         try:
             with _errors(place):
+                # In one request: an upload in parts cannot be made on the condition that the name is free
                 obstore.put(_bucket(place.root), place.key, content, mode="create", use_multipart=False)
         except (FileExistsError, AlreadyExistsError):
             return False
         return True
     with new_file(place, content) as temporary:
         try:
+            # A rename would replace a file that is there; a link fails, on NFS too
             os.link(temporary, place)
         except FileExistsError:
             return False
@@ -317,6 +319,7 @@ def _errors(place: ObjectPlace) -> Iterator[None]:
         raise OSError(f"{place}: {str(error).partition(chr(10))[0]}") from error
 
 
+# `cache` alone lets two threads open a client each
 _opening = threading.Lock()
 
 

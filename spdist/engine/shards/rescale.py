@@ -91,6 +91,7 @@ def rescale(
                     "merge": merges[number],
                     "seen": [[*place, end] for place, end in seen.items()],
                     "undone": sorted(list(one) for one in undone),
+                    # The counts are shown as sums over the shards, so the first one takes all of them
                     "publisher": {**publisher, "events_out": publisher["events_out"] if first else 0},
                     "timers": max(tuple(state["timers"]) for state in states),
                     "events_in": sum(state["events_in"] for state in states) if first else 0,
@@ -126,6 +127,7 @@ def _merges(merges: Sequence[_State], owners: Mapping[str, _Owner], shards: int)
         for topic, partition, producer, key, first, pending in state["channels"]:
             place = (topic, partition, producer)
             known = channels.setdefault(place, [key, first])
+            # Every shard is told all promises, also where it gets no rows: the furthest one holds for all
             known[0] = max(known[0], key)
             known[1] = min((at for at in (known[1], first) if at is not None), default=None)
             waiting.setdefault(place, []).append(pending)
@@ -181,6 +183,8 @@ def _partition(states: Sequence[Any], shards: int) -> list[Any]:
         for shard, (keys, *_) in enumerate(states)
         for key, (number, *rest) in plain_keys(keys).items()
     ]
+    # In the order in which keys came. Each shard has numbered its own, so across shards that is a guess,
+    # but the same guess each time
     found.sort(key=lambda entry: entry[:3])
     if len({key for _, _, key, _ in found}) < len(found):
         raise StateError("two shards have the same key: these are not the shards of one instance")
@@ -248,5 +252,6 @@ def establish(
     """
     if store.last() is not None:
         raise StateError(f"there is a state in {store.directory} already")
+    # A crash between the two leaves a directory that no layout names yet (`layout.move_to`)
     store.append(Segment(1, owner, 1, tick, positions, opening=True, assignment=assignment))
     store.save_snapshot(1, state)

@@ -97,6 +97,7 @@ class Ownership:
 
     def begin_append(self) -> None:
         """Note that the owner is about to append, which fails where somebody has taken over."""
+        # A lower bound: the append proves the ownership at some moment after this one
         self._known_ms = self._clock.steady_ms()
 
     def check(self) -> None:
@@ -208,7 +209,7 @@ class Shard:
 
     def begin(self, batch: int) -> None:
         """Begin batch number `batch`, of which `add` gets the records and `finish` the rest; see `process`."""
-        if self._early is not None:
+        if self._early is not None:  # of a batch that never became durable: no segment leads to its state
             self.forget()
         self._running, self._taken, self._before = batch, [], None
         if batch == 0 or not self.is_before(batch):
@@ -221,7 +222,7 @@ class Shard:
     def forget(self) -> None:
         """Forget the state in memory: the next batch loads it, and puts out again what was not published."""
         if self._early is not None:
-            self._early.give_up()
+            self._early.give_up()  # what it has changed in databases keeps others from changing it
         self.island = self._early = None
 
     def add(self, record: Record) -> None:
@@ -254,7 +255,7 @@ class Shard:
         if island is not None and self._is_first(segment := self._made(batch, records, tick, positions, closing)):
             snapshot = self._before
         else:
-            if island is not None:
+            if island is not None:  # the number is taken: others than what went ahead may be stored
                 self.begin(batch)
             segment, stored = self._append(batch, records, tick, positions, closing)
             island = self._known()
@@ -287,9 +288,9 @@ class Shard:
         island = self._early or self.island
         if island is None or not island.goes_ahead(record) or not (self._early or self._may_go_ahead()):
             return record
-        if self._early is None:
+        if self._early is None:  # a snapshot must be of before its first record
             self._before = island.snapshot() if self.since.is_due and not self._unpublished else None
-            self._early, self.island = island, None
+            self._early, self.island = island, None  # between two segments: no failure may leave that as `island`
         return island.process_ahead(record, self._named(self.version + 1))
 
     def _may_go_ahead(self) -> bool:
@@ -300,7 +301,7 @@ class Shard:
         """Make a segment durable; False where another process has written that number, whoever it belongs to."""
         try:
             return self.store.append(segment) is segment
-        except FencedError:
+        except FencedError:  # `_append` finds out by whom, and raises where it must
             return False
 
     def _known(self) -> Island:
@@ -318,7 +319,7 @@ class Shard:
         return Segment(
             number=self.version + 1,
             owner=self._opening.owner,
-            emitted=min((*self._unpublished, *self._on_their_way), default=self.version + 1) - 1,
+            emitted=min((*self._unpublished, *self._on_their_way), default=self.version + 1) - 1,  # those may fail
             tick=tick,
             positions=later(self._positions, positions),
             records=fresh,
@@ -336,7 +337,7 @@ class Shard:
         """
         while True:
             version = self.version
-            made = self._made(batch, self._fresh(records), tick, positions, closing)
+            made = self._made(batch, self._fresh(records), tick, positions, closing)  # catching up moves positions
             try:
                 segment = self.store.append(made)
             except FencedError:
@@ -345,7 +346,7 @@ class Shard:
                     raise
                 self._load(batch)
                 continue
-            if segment.batch == batch:
+            if segment.batch == batch:  # where another process was first, its records count
                 return segment, segment is not made
             if segment.batch > batch or not self._catch_up(batch):
                 raise StateError(f"the state in {self.store.directory} is at batch {segment.batch}, not {batch}")
@@ -354,7 +355,7 @@ class Shard:
         fresh = []
         for record in records:
             position = self._positions.get(record.topic, {}).get(record.partition, 0)
-            if not 0 <= record.offset < position:
+            if not 0 <= record.offset < position:  # without an offset, -1, it is never a repeat
                 fresh.append(cut(record, position) if record.topic in self._messages else record)
         return tuple(fresh)
 
@@ -379,7 +380,7 @@ class Shard:
         while self.store.path("segment", self.version + 1).exists():
             segment = self.store.segment(self.version + 1)
             if segment.owner != self._opening.owner or segment.batch >= batch:
-                break
+                break  # the append that follows finds whether this one is fenced
             self.island = None
             self._replay(island, segment)
             self._is_at(island, segment)
@@ -398,7 +399,7 @@ class Shard:
                 )
             named = self._named(segment.number)
             outputs = island.process(segment.records, segment.tick, named, segment.closing)
-            if not self._commits:
+            if not self._commits:  # else Spark has committed them before the next segment was begun
                 kept[segment.number] = outputs
         if segment.base:
             island.publisher.went_back()
@@ -418,6 +419,7 @@ class Shard:
 def cut(record: Record, position: int) -> Record:
     """Return what a record holds of the messages from offset `position` on."""
     if record.events is not None:
+        # The order of an event of a user's topic is the offset of its message, so orders rise
         start = int(numpy.searchsorted(record.events.order, position))
         if not start:
             return record

@@ -171,6 +171,7 @@ class Router:
         for number, shard in enumerate(shards):
             for assigned in shard.assignment.inputs:
                 by = (shard.assignment.name, assigned.topic)
+                # Shards of one assignment share it, so that a record is split once for all of them
                 if by not in known:
                     known[by] = _TopicReader(shard, assigned, scripts)
                     for partition in assigned.partitions:
@@ -316,6 +317,7 @@ class HostedShards:
         SpdistError
             A shard failed; where there are several, the message begins with its name.
         """
+        # All of them before the first record: `add` compares it with the position in the loaded state
         for number, shard in self._shards.items():
             with self._naming(number):
                 shard.begin(batch)
@@ -324,12 +326,14 @@ class HostedShards:
                 self._shards[number].add(record)
         outputs: list[Output] = []
         try:
+            # Nothing brings back outputs from before a snapshot, so wait for them, but only where one is due
             if any(shard.since.is_due for shard in self._shards.values()):
                 sending.end()
             for number, shard in self._shards.items():
                 own = self._settings[number].positions(heard.positions)
                 with self._naming(number):
                     outputs += shard.finish(heard.tick, own, sending.is_over(), closing)
+            # Before this batch is published: readers drop a number that is below one they have seen
             sending.end()
         except BaseException:
             self.forget()  # what could not be sent must be put out again

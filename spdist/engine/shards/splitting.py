@@ -109,8 +109,10 @@ class Splitter:
 
     def _shard_of_rows(self, record: Record, batch: Any) -> Iterable[int]:
         if self._key is None and self._messages:
+            # Repeated messages may come in records that are cut elsewhere; the offset of a message stays
             return (order % self._shards for order in batch.column("__order").to_pylist())
         if self._key is None:
+            # By its number, which an event keeps: of a producer that of its id, else that of its record
             first = record.seq if record.producer else record.offset
             return ((first + row) % self._shards for row in range(batch.num_rows))
         metadata = batch.schema.field(self._key).metadata
@@ -119,6 +121,7 @@ class Splitter:
 
 
 def _part(record: Record, value: bytes) -> Record:
+    # Decoded events are those of the whole record: the share is decoded from its own payload
     return replace(record, value=value, events=None)
 
 

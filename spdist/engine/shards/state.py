@@ -184,7 +184,7 @@ class StateStore:
             opening = before.marker(owner, positions=later(before.positions, first or {}))
             if assignment is not None:
                 opening = replace(opening, assignment=assignment)
-            with contextlib.suppress(FencedError):
+            with contextlib.suppress(FencedError):  # the number was taken meanwhile: look again
                 self.append(opening)
                 return opening
         raise FencedError(f"the state in {self.directory} is being taken over by others again and again")
@@ -300,11 +300,12 @@ class StateStore:
             No snapshot can be read, or a segment is missing.
         """
         tags = self._tags()
-        if max(numbers_of("snapshot", tags), default=0) > up_to:
+        if max(numbers_of("snapshot", tags), default=0) > up_to:  # by who has appended behind it
             raise self._fenced(f"the owner at version {up_to}")
         if (base := self.base(up_to, tags)) is not None:
             earlier = StateStore(self.directory / base.base)
             body, segments = earlier.load(max(earlier.numbers("segment")))
+            # From the opening itself on: its replay notes where the numbers went back to
             return body, chain(segments, self._between(base.number - 1, up_to, tags))
         damage: StateError | None = None
         for number in reversed(numbers_of("snapshot", tags)):
@@ -315,7 +316,7 @@ class StateStore:
                 continue
             return body, self._between(number, up_to, tags)
         oldest = min(numbers_of("segment", tags), default=0)
-        if damage is not None and oldest != 1:
+        if damage is not None and oldest != 1:  # with all segments no snapshot is needed
             raise damage
         return b"", self._between(0, up_to, tags)
 
@@ -340,6 +341,7 @@ class StateStore:
         kept = self.numbers("snapshot")[-_SNAPSHOTS_KEPT:]
         if len(kept) < _SNAPSHOTS_KEPT:
             return
+        # A snapshot goes before the segments behind it, so a crash never leaves one that nothing can go on from
         for kind, limit in (("snapshot", kept[0] - 1), ("segment", kept[0]), ("cut", kept[0] - 1)):
             for old in self.numbers(kind):
                 if old <= limit:
@@ -366,7 +368,7 @@ class StateStore:
         content = json.dumps({"number": number, **cut.to_dict()}).encode() + b"\n"
         try:
             replace_file(self.path("cut", number), seal("cut", _FORMAT, content), durable=False)
-            self.path("cut", number - 1).unlink(missing_ok=True)
+            self.path("cut", number - 1).unlink(missing_ok=True)  # behind the new one: at any time one is there
         except OSError as error:
             raise StateError(f"the state in {self.directory} cannot be written: {error}") from error
 

@@ -115,6 +115,7 @@ class StateFollower:
         tags = tags_in(directory)
         wanted = {file: tags[file_name(*file)] for file in wanted_files(tags)}
         new = [file for file, tag in wanted.items() if known.files.get(file) != tag]
+        # New ones count only once they were read: what fails now is read the next time
         known.files = {file: tag for file, tag in wanted.items() if file not in new}
         if not any(kind == "snapshot" for kind, _ in wanted):
             known.snapshot_ms = None
@@ -130,10 +131,12 @@ class StateFollower:
                 unsealed(*file, content, path)
                 with contextlib.suppress(OSError):  # the disk is full: then it is read again
                     self._copies.keep(path, wanted[file], content)
+            # Also one that is too large to be kept, so that it is not looked at again
             known.files[file] = wanted[file]
             known.snapshot_ms = at_ms or known.snapshot_ms
 
         with ThreadPoolExecutor(_AT_A_TIME, "spdist-follow") as pool:
+            # `map` raises what went wrong only where its results are taken
             for _ in pool.map(read, new):
                 pass
 

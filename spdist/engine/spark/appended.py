@@ -54,6 +54,7 @@ def not_appended(transport: Transport, records: Sequence[Record], origins: Mappi
 def _is_there(record: Record, newest: Record | None) -> bool:
     if newest is None:
         return False
+    # A promise has no number of its own, so its time tells whether it is there
     return record.seq + record.count <= newest.seq + newest.count and (record.count > 0 or record.clock <= newest.clock)
 
 

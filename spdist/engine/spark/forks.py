@@ -122,6 +122,7 @@ class Forks:
             listener.listen(socket.SOMAXCONN)  # whoever asks while everything is loaded waits
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "spdist.engine.spark.forks", str(listener.fileno())],
+                # It is closed when this process ends, in whatever way: the sign to end, too
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 # As Spark does for its processes: in all of them a text has the same hash.
@@ -188,6 +189,7 @@ class _Request:
         sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
         sys.argv = self.arguments
         module = sys.argv[0]
+        # `runpy` warns of a module that is loaded already
         sys.modules.pop(module, None)
         try:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
@@ -211,6 +213,7 @@ class _Forker:
         """Work until the parent has gone; in each process that was forked return immediately what is to run there."""
         later, idle = [*_LOADED_LATER, *(one.sink.partition(":")[0] for one in built_in().values() if one.sink)], False
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        # Only a signal with a handler in Python is written to that file
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for file in (sys.stdin, self._listener, self._woken):
             self._selector.register(file, selectors.EVENT_READ)
@@ -264,6 +267,7 @@ class _Forker:
                 return
             link, code = self._by_pid.pop(pid), os.waitstatus_to_exitcode(status)
             with contextlib.suppress(OSError):  # who asked may have gone first
+                # Of a signal it is 128 and its number, as shells tell it
                 link.sendall((128 - code if code < 0 else code).to_bytes(NUMBER, "big"))
             with contextlib.suppress(KeyError):
                 self._selector.unregister(link)
@@ -280,6 +284,7 @@ class _Forker:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._selector.close()
+        # A copy that stays open here keeps others from seeing that the forker has closed its own
         for file in (self._listener, self._woken, self._wake, *self._by_pid.values()):
             file.close()
 

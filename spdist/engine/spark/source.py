@@ -216,12 +216,14 @@ class KafkaPlan:
         self._since = None
         ends: KafkaOffsets = {topic: dict(parts) for topic, parts in starts.items()}
         messages = behind = 0
+        # A record between groups holds many events, a user's message about one: each kind has a bound of its own
         for packed in (False, True):
             own = [place for place in extents if self.inputs[place[0]].packed is packed]
             waiting = {place: max(0, extents[place][1] - extents[place][0]) for place in own}
             total = sum(waiting.values())
             most = self.inputs[own[0][0]].most_messages(self.most_events) if own else 0
             for place in own:
+                # Rounded up, so that no partition with messages gets nothing
                 share = waiting[place] if total <= most else -(-waiting[place] * most // total)
                 if share:
                     ends[place[0]][place[1]] = extents[place][0] + share
@@ -243,6 +245,7 @@ class KafkaPlan:
                 settings = self.inputs[places[0][0]].settings
                 asked = self.asked[cluster] = KafkaExtents(replace(settings, patience_ms=_ASK_MS))
             names = {place: (self.inputs[place[0]].name, int(place[1])) for place in places}
+            # Only reading from 0 on may mean messages that are deleted: elsewhere the start needs no question
             new = [name for (topic, number), name in names.items() if not starts[topic][number]]
             begins = {name: begin for name, (begin, _) in asked.extents(new).items()} if new else {}
             ends = asked.ends(list(names.values()))
@@ -288,6 +291,7 @@ class LogReader(SimpleDataSourceStreamReader):
         """Return the next batch as Arrow batches and where it ends; nothing and `start` where it is not yet time."""
         with carrying_errors():
             end = None if StopFlag(self.settings.stop_flag).obeyed() else self.plan(start, int(time.time() * 1000))
+        # A batch for time alone is no sign that Kafka is to be asked more often
         if end is not None and (end | _NO_TIME) != (start | _NO_TIME):
             self._came = time.monotonic()
         if end is None:
@@ -322,6 +326,7 @@ class LogReader(SimpleDataSourceStreamReader):
         elif not fetched:
             if not (first or news):
                 return None
+            # A time means nothing to playback, but 0 stands for no batch yet
             tick = max(start["tick"], 1)
         end = {"topics": ends, "tick": tick}
         return end if kafka is None else end | {"kafka": kafka.ends, "behind": kafka.behind}
@@ -357,6 +362,7 @@ class LogReader(SimpleDataSourceStreamReader):
         ends: dict[str, dict[str, int]] = {topic: {} for topic in starts}
         for number, (topic, partition, offset) in enumerate(places):
             others = len(places) - number
+            # What a partition leaves of its share goes to those behind it
             end, found, size = self._end(topic, int(partition), offset, left // others, left_bytes // others)
             ends[topic][partition] = end
             left, left_bytes, events = max(0, left - found), max(0, left_bytes - size), events + found
@@ -370,6 +376,7 @@ class LogReader(SimpleDataSourceStreamReader):
                 offset += 1
                 found += count
                 found_bytes += length
+                # Behind the record: one that is larger than its share must not stop reading for ever
                 if found >= events or found_bytes >= size:
                     return offset, found, found_bytes
             if len(rows) < _READ_RECORDS:

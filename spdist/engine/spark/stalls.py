@@ -126,6 +126,7 @@ class StandingWatch:
                 told = True
 
     def _running_place(self) -> _ThreadPlace | None:
+        # Read once: the batch may end in another thread
         running = self._running
         frame = sys._current_frames().get(running[1]) if running is not None else None
         if running is None or frame is None:
@@ -138,6 +139,8 @@ def _seen(batch: int, frame: FrameType | None) -> _ThreadPlace:
     seen = _ThreadPlace(batch)
     while frame is not None:
         code, known = frame.f_code, frame.f_locals
+        # Known by names of files and of local variables: `ts` and `row` of generated code, `stream` and `arrivals`
+        # of the island, `record` and `segment` of `Shard`
         query = query_of(code.co_filename)
         if query is not None:
             # The innermost query that runs; the outermost event is the one that came in.

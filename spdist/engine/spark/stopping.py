@@ -119,6 +119,7 @@ class IdleTasks:
     def until(self, tasks: int) -> int | None:
         """Return until when all of so many have nothing to do, ms; 0 where one has not said it."""
         try:
+            # A note that is just being written counts as none: the query is woken, which does no harm
             notes = [json.loads(self._file(task).read_text(encoding="utf-8"))["until"] for task in range(tasks)]
         except (OSError, ValueError, KeyError):
             return 0

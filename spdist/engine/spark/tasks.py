@@ -296,7 +296,7 @@ class _Kept:
         if producer not in self._sinks:
             shard, schemas = shards.settings_of(producer)
             waiting = partial(self._stop_flag.note_waiting, producer)
-            waiting(None)
+            waiting(None)  # a process that was killed may have left its note
             context = SinkContext(
                 shard.assignment.app,
                 self.transport,
@@ -378,7 +378,7 @@ def prefetched(items: Iterable[T], ahead: int = 2) -> Iterator[T]:
             raise item.error
     finally:
         left.set()
-        places.release()
+        places.release()  # it may wait for a place, and looks then whether it is wanted
 
 
 def run_batch(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
@@ -404,7 +404,7 @@ def _routed(settings: QuerySettings, batches: Iterator[Any]) -> Iterator[Any]:
     def rows() -> Iterator[tuple[int, int, Record]]:
         for record in arrivals.records(batches):
             yield from ((number % partitions, number, routed) for number, routed in kept.router.route((record,)))
-        control = arrivals.control(kept.rejected() - before)
+        control = arrivals.control(kept.rejected() - before)  # known behind the last record
         yield from ((partition, _ALL, control) for partition in range(partitions))
 
     left = rows()
