@@ -338,6 +338,21 @@ def test_so_many_tuples_are_known_at_most(monkeypatch: pytest.MonkeyPatch) -> No
     ]
 
 
+@pytest.mark.parametrize("count", [64, 65, 130])
+def test_null_and_zero_are_told_apart_whatever_the_number_of_arguments(count: int) -> None:
+    names = [f"a{place}" for place in range(count)]
+    text = f"""define stream S ({", ".join(f"{name} int" for name in names)});
+    from S select str:concat({", ".join(names)}) as r insert into Out;"""
+    zeros: list[int | None] = [0] * count
+    rows = [tuple(zeros[:place] + [None] + zeros[place + 1 :]) for place in range(count)]
+    apps = [started(text, program) for program in (True, False)]
+    for app in apps:
+        app.run([(START_MS, tuple(zeros)), *((START_MS, row) for row in rows)])
+    assert apps[0].app.programmed is not None and apps[0].app.programmed.active
+    assert apps[0].chunks == apps[1].chunks
+    assert {row for _, chunk in apps[0].chunks for _, row in chunk} == {("0" * count,), ("0" * (count - 1),)}
+
+
 def test_a_window_that_holds_a_text_that_a_function_fails_on_stays_with_its_operators() -> None:
     text = f"{STREAM}from S#window.length(2) select sum(str:length(s)) as r insert into Out;"
     app = Watched(checked_app(text), interpreted)

@@ -33,6 +33,8 @@ __all__ = ["FunctionValues", "ProgramArrays", "TupleValues"]
 
 #: So many tuples of values are known at most, or as many as a batch has.
 _FEWEST, _MOST = 1 << 10, 1 << 16
+#: Which values of a tuple are null are the bits of one word.
+_MOST_ARGUMENTS = 64
 #: From the numbers of rows to which of them are looked at.
 Wanted = Callable[[Any], Any]
 
@@ -184,7 +186,7 @@ class TupleValues(EventValues):
 
 def _values(function: Computed, types: Sequence[Type], program_values: ProgramValues, hash_tables: Any) -> EventValues:
     """Return what computes a function of several attributes."""
-    if Type.OBJECT in (function.type, *types):
+    if Type.OBJECT in (function.type, *types) or len(types) > _MOST_ARGUMENTS:
         # Whoever gets an object may look into it later, so each event has its own.
         return EventValues(function, types, program_values)
     return TupleValues(function, types, program_values, hash_tables)
