@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import spdist
 from spdist.engine.local.app import LocalApp
+from spdist.engine.replay import tracing
 from spdist.engine.replay.causes import Budget, minimal_causes
 from spdist.engine.replay.evidence import Evidence
 from spdist.engine.replay.shard_log import ShardLog
@@ -193,6 +194,28 @@ def test_of_equal_events_between_groups_each_has_a_cause_of_its_own(tmp_path: Pa
     evidence = why(run, text, ("x", 2), "Out")
     assert found(evidence) == [("S", 100, ("x", 1)), ("S", 100, ("x", 2))]
     assert evidence.notes == ()
+
+
+def test_a_log_costs_a_replay_once_however_many_causes_it_has_put_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """@app:name('Many') @app:playback define stream S (k string, v int);
+    @sink(type='embedded', topic='Many.Out') define stream Out (k string, n long);
+    @dist(execGroup='a') from S select k insert into Some;
+    @dist(execGroup='b') from Some#window.lengthBatch(9) select k, count() as n insert into Out;"""
+    run = HandRun(tmp_path, text)
+    run.feed("S", COUNTED_IN).send([(100 + n, ("x", n)) for n in range(9)])
+    run.run()
+    spent: list[int] = []
+
+    def unlimited(*given: Any, budget: Budget, **named: Any) -> Evidence:
+        return minimal_causes(*given, budget=Budget(10**6), **named)
+
+    # What is spent on the search for causes has a budget of its own here, so the rest is for whole logs.
+    monkeypatch.setattr(tracing, "minimal_causes", unlimited)
+    monkeypatch.setattr(Budget, "spend", lambda self, events: spent.append(events) if self.left == 7 else None)
+    assert len(found(why(run, text, -1, "Out", budget=7))) == 9
+    assert len(spent) == 1
 
 
 def test_what_timers_of_one_group_put_out_comes_before_those_of_the_next(tmp_path: Path) -> None:

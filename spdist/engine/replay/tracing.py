@@ -228,7 +228,8 @@ class _Trace:
         number, why = None, ""
         try:
             log = self.log(producer)
-            self.budget.spend(len(log.steps))
+            if (producer, cause.stream) not in self.came:
+                self.budget.spend(len(log.steps))
             number = _number(self._put_out(producer, cause.stream), cause, copies)
             why = f"of what {producer} was given before {clock_text(log.start)} nothing is kept"
         except BudgetSpent:
