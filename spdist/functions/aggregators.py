@@ -81,6 +81,7 @@ def sum_form(types: Types, leaving: bool) -> AggregatorForm:
     -----
     Source: io.siddhi.core.query.selector.attribute.aggregator.SumAttributeAggregatorExecutor.
     """
+    # Slot 1 is twice the number of values, and the flag in its lowest bit, which `| 1` sets whatever it was.
     more = "{1} = ({1} | 1) + 2" if leaving else "{1} += 1"
     less = "{1} = ({1} | 1) - 3"
     result, empty = "({0} if {1} else None)", "not {1} and {0} == 0"
@@ -162,6 +163,7 @@ def _real_leaves(candidates: deque[Any], value: float) -> None:
     if len(candidates) > 1 and candidates[1] is None:
         candidates.popleft()
         candidates.popleft()
+    # Only zeros and NaN compare in Python otherwise than in Java.
     if value and value == value:
         if value in candidates:
             candidates.remove(value)
@@ -297,6 +299,7 @@ def _deviation(state: list[Any]) -> float | None:
     if count == 1:
         return 0.0
     variance = squares / count
+    # Subtracting may leave less than 0, of which Java's root is NaN; Python's raises.
     return math.sqrt(variance) if variance >= 0 else math.nan
 
 

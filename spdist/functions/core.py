@@ -175,6 +175,7 @@ def parse_double(text: str) -> float | None:
     if found is not None:
         try:
             return float.fromhex(found[1])
+        # Python refuses what Java reads as infinite.
         except OverflowError:
             return -math.inf if body.startswith("-") else math.inf
     return float(body) if _NAMED_REAL.fullmatch(body) else None
@@ -370,6 +371,7 @@ def create_set(site: Site, arguments: Codes) -> Code:
     """Give a set with one member. Source: CreateSetFunctionExecutor."""
     (value,) = arguments
     text = value.text
+    # In a set values are objects, which keep their Java class: a Long 1 is no Integer 1.
     if value.type in (Type.LONG, Type.FLOAT):
         boxer = objects.box_long if value.type is Type.LONG else objects.box_float
         text = f"{site.bind(boxer, boxer.__name__)}({text})"

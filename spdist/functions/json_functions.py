@@ -103,6 +103,7 @@ def _get_string(value: Any, path: Any) -> str | None:
 
 
 def _get_object(value: Any, path: Any) -> Any:
+    # What goes out may be changed, so it comes from a document of its own.
     found = _read(value, path, shared=False)
     return found[0] if isinstance(found, list) and len(found) == 1 else found
 

@@ -300,6 +300,7 @@ def _form(types: Types, add: Callable[..., None], remove: Callable[..., Any]) ->
         ("[]",),
         (f"{added}({{0}}, {value}{rest})",),
         (f"{removed}({{0}}, {value})",),
+        # A copy: what was put out must not change with the group.
         "{0}[:]",
         "not {0}",
         skips_null=False,

@@ -246,6 +246,7 @@ def _form(add: str, remove: str, *names: Callable[..., Any]) -> AggregatorForm:
         ("HashMap()",),
         (add,),
         (remove,),
+        # A copy: what was put out must not change with the group.
         "HashMap.copy_of({0})",
         "not {0}",
         skips_null=False,

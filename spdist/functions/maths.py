@@ -79,12 +79,14 @@ def _log10(value: float) -> float:
 
 
 def _sinh(value: float) -> float:
+    # `math.sinh` overflows from there on, and `_real` would lose the sign of the infinity.
     return math.sinh(value) if abs(value) < 710 else math.copysign(math.inf, value) if value == value else value
 
 
 def _power(base: float, exponent: float) -> float:
     if exponent != exponent or (abs(base) == 1 and math.isinf(exponent)):
         return math.nan
+    # Python's remainder is not negative here, so negative exponents can be odd as well.
     odd = exponent % 2 == 1
     try:
         return math.pow(base, exponent)
@@ -348,6 +350,7 @@ def draw_random(clock: Any) -> float:
     """Return the next number of an app from 0 to below 1: the same in a replay, others in copies of the app."""
     clock.drawn += 1
     seed = f"{clock.identity}\0{clock.now}\0{clock.drawn}\0random".encode()
+    # 53 bits are what a double holds below 1.
     return (int.from_bytes(blake2b(seed, digest_size=8).digest(), "big") >> 11) / float(1 << 53)
 
 
@@ -360,6 +363,7 @@ def draw_seeded(clock: Any, name: str, seed: int) -> float:
     state = clock.sequences.get(name, (seed ^ _MULTIPLIER) & _MASK)
     high = state = (state * _MULTIPLIER + _INCREMENT) & _MASK
     clock.sequences[name] = state = (state * _MULTIPLIER + _INCREMENT) & _MASK
+    # As `Random.nextDouble`: 26 bits of the first step and 27 of the second.
     return float(((high >> 22) << 27) + (state >> 21)) / (1 << 53)
 
 

@@ -50,6 +50,7 @@ def log(*arguments: Any) -> tuple[tuple[Any, ...], ...]:
 
 def told(level: int, text: str | None) -> None:
     """Write a line of ``#log``."""
+    # The text is an argument, so that a % in it is no placeholder.
     _log.log(level, "%s", text)
 
 

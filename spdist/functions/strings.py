@@ -44,6 +44,7 @@ def _of(value: Value | None, id: str) -> Value:
 
 def _units(text: str) -> str:
     """Return a text as UTF-16 units, each a character."""
+    # Such a text is its UTF-16 units already.
     if text.isascii():
         return text
     packed = text.encode("utf-16-le", "surrogatepass")
@@ -202,6 +203,7 @@ def _constant_length(expression: ast.Expression) -> int | None:
 def repeat(text: str | None, times: int | None) -> str:
     """Give the text several times; none where that is below 1. Source: RepeatFunctionExtension."""
     whole, often = _of(text, "str:repeat"), _of(times, "str:repeat")
+    # Before the text is made, which could take all memory.
     check_length(len(whole) * often)
     return whole * often
 
@@ -448,6 +450,7 @@ class GroupConcat:
         if order is not None:
             texts.sort(reverse=order.upper() == "DESC")
         often = [1 if distinct else counts[text] for text in texts]
+        # Before the text is made, which could take all memory.
         check_length(sum(len(text) * n for text, n in zip(texts, often, strict=True)) + len(separator) * sum(often))
         return str(separator).join(text for text, n in zip(texts, often, strict=True) for _ in range(n))
 
@@ -456,6 +459,7 @@ def _noted(state: list[Any], value: Any) -> str | None:
     """Note an event's options in a state, and return its text; null where there is none."""
     if not isinstance(value, tuple):
         return None if value is None else text_of(value)
+    # What the call leaves out has its default: not distinct, and no order.
     state[:3] = (*value[1:], *(False, None)[len(value) - 2 :])
     return text_of(value[0])
 

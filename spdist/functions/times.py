@@ -213,6 +213,7 @@ _move("time:dateSub", -1, folding=True)
 
 
 def _part(time: int, unit: str, weeks: Weeks, years: int) -> int:
+    # Python's `divmod` rounds down, so also a time before 1970 has a day and a moment in it.
     number, rest = divmod(time, MILLISECONDS)
     day = day_of(number)
     parts: dict[str, Callable[[], int]] = {

@@ -79,6 +79,7 @@ def _conversion(id: str, factor: float, takes: frozenset[Type]) -> None:
 for _sizes, _targets in _CONVERSIONS:
     for _from, _names in _targets.items():
         for _to in _names.split():
+            # Sizes are fractions, so a factor is rounded only once.
             _conversion(
                 f"unitconversion:{_from}To{_to}", float(_sizes[_from] / _sizes[_to]), _NARROW.get(_from, NUMERIC)
             )

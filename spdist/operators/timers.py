@@ -98,6 +98,7 @@ class Timer:
     def notify_at(self, due: int) -> None:
         """Ask to be woken at `due`."""
         self.due.append(due)
+        # Only the head of the queue is in the heap; `Timers._drain` puts the next one there.
         if len(self.due) == 1:
             self.timers.push(self)
 
@@ -108,6 +109,7 @@ class Timer:
     def postpone(self, by_ms: int) -> None:
         """Have all that was asked for come later."""
         if by_ms and self.due:
+            # The entry in the heap is stale from here on; `Timers._is_live` passes over it.
             self.due = deque(due + by_ms for due in self.due)
             self.timers.push(self)
 
@@ -147,10 +149,12 @@ class Periodic:
 
     def calm_until(self, _to_ms: int) -> int:
         """See `Rests.calm_until`."""
+        # With several asked for, they do not follow one another by the period.
         return self._calm_until() if len(self.timer.due) == 1 else NOT_NOW
 
     def skip(self, to_ms: int) -> None:
         """See `Rests.skip`."""
+        # Whole periods: wake-ups stay on their grid.
         later = max(0, -(-(to_ms - self.timer.due[0]) // self.period) * self.period)
         self.timer.postpone(later)
         self._passed(later)
@@ -203,6 +207,7 @@ class Timers:
     def next_busy(self, until: int) -> int | None:
         """Return when the next wake-up is due that does something, as far as is known; None where after `until`."""
         first = self.next_due
+        # Without rests it may do something each time, and nothing is due before it.
         if first is None or first > until or self.heap[0][-1].rests is None:
             return first if first is not None and first <= until else None
         busy = [
@@ -214,6 +219,7 @@ class Timers:
 
     def is_due(self, time: int, but: Timer | None) -> bool:
         """Tell whether a timer is due at or before `time`, other than the one that is given."""
+        # Also a stale first entry is a lower bound of what is due.
         if not self.heap or self.heap[0][0] > time:
             return False
         return any(entry[0] <= time and entry[-1] is not but and self._is_live(entry) for entry in self.heap)
@@ -261,6 +267,7 @@ class Timers:
             if end <= due:
                 until = due
                 break
+            # Nobody may go past the first that does something: what it puts out may reach the others.
             until = min(until, end)
             calm.append(heappop(self.heap)[-1])
         skipped = False
@@ -268,6 +275,7 @@ class Timers:
             before = timer.due[0]
             if before < until:
                 _skip(timer, until)
+            # Those that moved have put themselves back into the heap.
             if timer.due[0] == before:
                 self.push(timer)
             else:
@@ -295,6 +303,7 @@ class Timers:
         while waiting and waiting[0] <= now:
             due, asked = waiting[0], len(waiting)
             if rests is not None and due < now and (firings > MOST_FIRINGS or rests.calm_until(now) > due):
+                # First, as `skip` may leave the timer where it is; if it moves, this entry is stale.
                 self.push(timer)
                 _skip(timer, now + 1)
                 return

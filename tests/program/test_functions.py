@@ -344,7 +344,7 @@ def test_null_and_zero_are_told_apart_whatever_the_number_of_arguments(count: in
     text = f"""define stream S ({", ".join(f"{name} int" for name in names)});
     from S select str:concat({", ".join(names)}) as r insert into Out;"""
     zeros: list[int | None] = [0] * count
-    rows = [tuple(zeros[:place] + [None] + zeros[place + 1 :]) for place in range(count)]
+    rows = [(*zeros[:place], None, *zeros[place + 1 :]) for place in range(count)]
     apps = [started(text, program) for program in (True, False)]
     for app in apps:
         app.run([(START_MS, tuple(zeros)), *((START_MS, row) for row in rows)])

@@ -215,11 +215,14 @@ class Aggregation:
     def roll(self, now: int) -> None:
         """Close the buckets that have ended at `now`, from the finest duration to the coarsest."""
         for level, end in enumerate(self.ends):
+            # A coarser bucket ends no earlier, so the first one that is open ends the loop.
             if now < end:
                 break
+            # Before the coarser one is closed: what this one hands on still belongs to it.
             self._close(level)
             self.starts[level], self.ends[level] = self.bucket[level](now)
             self.open[level] = {}
+        # Without `aggregate by` events go where the clock is: that bucket must be there.
         if not self.by_time:
             self.open[0].setdefault(self.starts[0], {})
         self.changed()
@@ -318,9 +321,11 @@ class Aggregation:
         self.starts, self.ends, self.open, self.closed, purge, *keys = state
         self.purge.restore(purge)
         if self.shard is not None:
+            # The name of a shard stands last; what may stand there instead, keys, is a list.
             self.shard.restore(keys.pop() if keys and isinstance(keys[0], str) else None)
         if self.layout is not None:
             restore_columns(self.layout, keys[0] if keys else [], self.open, self.closed)
+            # Events are added to the open buckets of the finest duration one by one.
             self.open[0] = {start: plain(groups) for start, groups in self.open[0].items()}
         elif keys:
             raise StateError(f"stored state of the aggregation '{self.id}' is in columns, which it has not")

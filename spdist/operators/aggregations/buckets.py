@@ -144,6 +144,7 @@ class BucketPlan:
 
     def _slot(self, kind: str, column: int | None = None, type: Type = Type.OBJECT) -> str:
         slot = _Slot(kind, -1 if column is None else column, type)
+        # Equal slots are one: a sum and an average of one attribute share their sum.
         if slot not in self.slots:
             self.slots.append(slot)
         return f"g[{self.slots.index(slot)}]"
@@ -278,6 +279,7 @@ class BucketPlan:
         writer = ExpressionWriter(RowReader(self.scope, self.catalog, frame), frame, self.bindings)
         values = [writer.write(expression).text for expression in self.computed]
         if self._parses_time:
+            # A time that is text is the first value to be computed: `__init__` asks for it first.
             values[0] = f"{self.bindings.bind(instant, 'instant')}({values[0]})"
         return [
             "def compute(ts, row):",
@@ -293,6 +295,7 @@ class BucketPlan:
         lines = []
         if self.by is not None:
             time = frame.local(f"row[{self.by}]", f"a{self.by}")
+            # Most events are of the bucket of the event before; only others look for theirs.
             lines += [*frame.assignments(), f"if not low <= {time} < high:", f"    low, high, groups = enter({time})"]
         lines += [*self._key(frame), *(["touched[key] = None"] if self.shared else []), "g = groups.get(key)"]
         values = [self._first(slot, frame) for slot in self.slots]
@@ -347,6 +350,7 @@ class BucketPlan:
                 lines.append(f"{target}.add({self._member(name, slot.type)})")
             else:
                 lines += _folding(slot, target, name, self.bindings)
+        # A late event adds to totals and leaves the values of the latest one alone.
         if latest and self.timed and self.by is not None:
             time = self.slots.index(_Slot("time", self.by))
             latest = [f"if a{self.by} >= g[{time}]:", *indent(latest)]
@@ -372,6 +376,7 @@ class BucketPlan:
 
     def _copying(self) -> list[str]:
         sets = [position for position, slot in enumerate(self.slots) if slot.kind == "set"]
+        # `b[:]` has the very sets of the source, which stays apart.
         return ["target[key] = g = b[:]", *(f"g[{position}] = set(b[{position}])" for position in sets)]
 
 

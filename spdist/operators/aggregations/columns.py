@@ -209,8 +209,10 @@ class GroupColumns:
         into = places[numbers[others]]
         columns = [numpy.concatenate(columns) for columns in zip(*(part._columns for part in parts), strict=True)]
         self._columns = [column[first] for column in columns]
+        # Reals overflow to infinity as in Java, without a warning.
         with numpy.errstate(all="ignore"):
             for slot, column, values in zip(self.layout.columns, self._columns, columns, strict=True):
+                # `at` adds all values that meet in one place; `column[into] += values` would keep one of them.
                 _FOLDS[slot.kind].at(column, into, values[others])
 
     def _numbers_in(self, keys: Keys) -> Any:
@@ -296,6 +298,7 @@ def _bytes(column: Any) -> bytes:
     kind, width = column.dtype.kind, 8
     if kind == "i" and len(column):
         low, high = int(column.min()), int(column.max())
+        # ~low is -low - 1, so both ends of a two's complement meet one limit.
         width = next(width for width in (1, 2, 4, 8) if max(high, ~low) < 1 << 8 * width - 1)
     data: bytes = column.astype(f"<{kind}{width}").tobytes()
     return data
@@ -305,6 +308,7 @@ def _numbers(data: bytes, size: int, type: Any) -> Any:
     kind, width = numpy.dtype(type).kind, len(data) // size if size else 8
     if width * size != len(data) or width not in ((1, 2, 4, 8) if kind == "i" else (8,)):
         raise StateError(f"stored state is damaged: {len(data)} bytes are no {size} numbers")
+    # `frombuffer` gives a view that cannot be written; `astype` makes a copy.
     return numpy.frombuffer(data, f"<{kind}{width}").astype(type)
 
 

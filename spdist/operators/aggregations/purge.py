@@ -85,6 +85,7 @@ class Purge:
         later = -(-(to_ms - due) // interval) * interval
         if later > 0:
             self.timer.postpone(later)
+            # As the last one of the purges that are skipped would have done.
             self.aggregation.close_ended(due + later - interval)
 
     def start(self, now: int) -> None:

@@ -147,6 +147,7 @@ class ShardRows:
 
     def enter(self, start: int) -> None:
         """Take note that what is touched from now on is in the bucket of the finest duration that begins at `start`."""
+        # First: what was touched until here is of the bucket entered before.
         self._collect()
         self._at = start
 
@@ -240,6 +241,7 @@ class ShardRows:
         found = [(at, mine, groups) for at, groups in changed.items()]
         for at, shard, content in self._store.found(level, start, end, *key):
             group, slots = decode(content)
+            # Of this shard, what is not written yet stands for the row that is stored.
             if shard != mine or group not in changed.get(at, ()):
                 found.append((at, shard, {group: whole_slots(of.plan, at, slots)}))
         merged = merge_shards(found, of.buckets.merge)

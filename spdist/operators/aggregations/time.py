@@ -179,7 +179,9 @@ class Calendar:
         if duration in ("month", "year"):
             return _following(began, duration)
         if duration == "day":
+            # By the clock on the wall: a day in which clocks change has 23 or 25 hours.
             return (began.replace(tzinfo=None) + timedelta(days=1)).replace(tzinfo=self._zone)
+        # By elapsed time: an hour has 60 minutes also where clocks change.
         return (began.astimezone(UTC) + timedelta(hours=1)).astimezone(self._zone)
 
 

@@ -90,6 +90,7 @@ class _Encoder:
         """Return `value` as bytes of a state, which may be many."""
         packer = self._packer(autoreset=False)
         packer.pack(value)
+        # From the packer's own buffer: a copy of it would be another copy of the whole state.
         return b"".join((_MAGIC, bytes([VERSION]), packer.getbuffer()))
 
     def _packer(self, autoreset: bool) -> msgpack.Packer:
@@ -135,6 +136,7 @@ class _Encoder:
         if isinstance(value, float):
             return float(value)
         if isinstance(value, int):
+            # What msgpack has room for: signed or unsigned 64 bits.
             return int(value) if -(2**63) <= value < 2**64 else str(value)
         # Sets in one order, so that equal states are equal bytes whatever the order in which a process iterates.
         return sorted(value, key=self.pack) if type(value) in (set, frozenset) else list(value)

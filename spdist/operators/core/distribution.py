@@ -103,6 +103,7 @@ def distribution(strategy: str, destinations: int, key: str | None, schema: Sche
     if strategy == "broadcast":
         return Broadcast(destinations)
     position = schema.names.index(key or "")
+    # Java writes a float with the digits of 32 bits, and it is the text that is hashed.
     text = text_of_float32 if schema.types[position] is Type.FLOAT else text_of
     return Partitioned(destinations, position, text)
 

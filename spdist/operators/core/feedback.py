@@ -57,6 +57,7 @@ class Rounds:
         if not self.level:
             self.events = self._deepest = 0
             self.frames = sys.getrecursionlimit()
+            # Depth is counted in deliveries: Python's own limit must not be met first.
             sys.setrecursionlimit(self.frames + MOST_LEVELS * _FRAMES_EACH)
         else:
             self.events += count
@@ -67,7 +68,9 @@ class Rounds:
             many = f"and has become more than {self.most_events} events"
             self.why = f"{self.most_levels} times without an end" if deep else many
             self.stopped = min(_MOST_STOPPED, self.stopped + 1)
+            # Else the outermost `leave` would take it for a cascade that ended by itself.
             self._deepest = 0
+            # Callers call `leave` only after an `enter` that returned.
             self.leave()
             raise _Stopped
 
@@ -130,6 +133,7 @@ class CircularJunction(Junction):
     def _stop(self, arrivals: Sequence[Arrival]) -> None:
         """Pass on that all is stopped; what went round first is given up."""
         if self._rounds.level > 1:
+            # Raises again what the caller is handling.
             raise
         error = EngineError(
             f"an event of stream '{self.id}' goes round {self._rounds.why}: "
@@ -147,6 +151,7 @@ def circular_streams(checked: CheckedApp) -> set[str]:
     edges: dict[str, set[str]] = {}
     for query in (*checked.queries, *inside):
         for source in query.scope.sources:
+            # A table or an aggregation hands nothing on when it is written to.
             if source.stream_id not in kept and query.target not in kept:
                 edges.setdefault(source.stream_id, set()).add(query.target)
     backwards: dict[str, set[str]] = {}

@@ -92,6 +92,7 @@ class Keys:
     def keep(self, kept: Sequence[bool]) -> None:
         """Forget the other keys; those that are kept get numbers anew, in their order."""
         self._listed, self._found = [], {}
+        # Numbers mean other keys from here on, so what was computed by number is forgotten.
         self._codes = numpy.zeros(0, numpy.int64)
         if self._texts is not None:
             self._texts.keep(kept)
@@ -110,6 +111,7 @@ def grown(array: Any, size: int) -> Any:
     """Return an array that has at least so many places, the new ones zero."""
     if size <= len(array):
         return array
+    # At least doubled, so that growing step by step copies each place a constant number of times.
     made = numpy.zeros(max(size, 2 * len(array)), array.dtype)
     made[: len(array)] = array
     return made

@@ -73,6 +73,7 @@ class FilterPlan:
 
     def before(self, target: Flow, clock: VirtualClock, _processors: Processors | None = None) -> Flow:
         """Return a flow that lets what meets the conditions go on to `target`."""
+        # Many streams deliver only single events: the form for chunks is compiled when one comes.
         process_chunk = when_needed(lambda: self._made("arrivals", target.process_chunk, clock))
         if target.process_events is None:
             return Flow(self._made("event", target.process, clock), process_chunk)
@@ -120,6 +121,7 @@ class StreamFunctionPlan(_CallPlan):
 
         def process_events(chunk: list[Event]) -> None:
             made = [(kind, timestamp, each) for kind, timestamp, row in chunk for each in rows(timestamp, row)]
+            # Without kinds there is nothing but CURRENT behind, and this is not called.
             if made and forward is not None:
                 forward(made)
 
@@ -137,6 +139,7 @@ class StreamProcessorPlan(_CallPlan):
         def emit(chunk: list[Event]) -> None:
             if target.process_events is not None:
                 target.process_events(chunk)
+            # In front of a window all events are CURRENT, so kinds can be left out.
             elif len(chunk) == 1:
                 target.process(*chunk[0][1:])
             else:

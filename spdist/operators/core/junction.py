@@ -90,6 +90,7 @@ class StreamPart:
         """Whether the timestamp of an event lies ahead of when its chunk is due, so of the clock."""
         if self.stamps is None:
             return False
+        # When each event's chunk is due: once for each of its events.
         due = self.times if self.bounds is None else self.times.repeat(self.bounds[1:] - self.bounds[:-1])
         return bool((self.stamps > due).any())
 
@@ -328,16 +329,19 @@ class Junction:
         only = self._only
         if only is not None and only.loop is not None:
             return only.loop(Drive(clock, heap, move, self.failed))
+        # An only receiver is called directly: what `receive` does beyond that, the loop does.
         receive = self.receive if only is None else only.receive
 
         def process_events(timestamps: Iterable[int], rows: Iterable[Row]) -> None:
             for timestamp, row in zip(timestamps, rows, strict=True):
+                # A timer that is due at an event's time fires before the event.
                 if heap and heap[0][0] <= timestamp:
                     move(timestamp)
                 elif timestamp > clock.now:
                     clock.now = timestamp
                 try:
                     receive(timestamp, row)
+                # Only the event is lost; `ObserverFailed` is no `Exception` and ends the loop.
                 except Exception as error:
                     self.failed(((timestamp, row),), error)
 
@@ -361,6 +365,7 @@ class Junction:
     def receive_rows(self, timestamp: int, rows: list[Row]) -> None:
         """Deliver the events of one chunk that all have the same timestamp."""
         only = self._only
+        # Observers take events one by one: no list need be made for them.
         if not self._receivers:
             try:
                 for observer in self.observers:
@@ -380,6 +385,7 @@ class Junction:
                 receive(timestamp, row)
         except Exception as error:
             self.failed(((timestamp, row),), error)
+            # Observers come last, so they do not see the event either.
             return
         if self.observers:
             self._observe(((timestamp, row),))

@@ -87,6 +87,7 @@ class Trigger:
         if self._period is not None:
             self._timer.postpone(-(-(to_ms - self._timer.due[0]) // self._period) * self._period)
         elif self._cron is not None:
+            # Firings of a cron expression are not evenly spaced: they cannot be put off by a number of ms.
             self._timer.cancel()
             self._notify_at(self._cron.first_from(to_ms))
 

@@ -26,6 +26,7 @@ class Bindings:
     def bind(self, value: Any, hint: str) -> str:
         """Return a name under which generated code finds `value`."""
         for name, known in self.names.items():
+            # By identity: equal values need not be alike, as 1 and True, or 0.0 and -0.0.
             if known is value:
                 return name
         base = "".join(c if c.isalnum() else "_" for c in hint) or "value"
@@ -42,6 +43,7 @@ class Bindings:
 
     def constant(self, value: Any) -> str:
         """Return source text for a constant: a literal where Python can write it, else a bound name."""
+        # Infinity and NaN have no literal: `repr` writes them as names.
         if isinstance(value, float) and not isfinite(value):
             return self.bind(value, "real")
         return repr(value)
@@ -134,6 +136,7 @@ def build(title: str, lines: Iterable[str], bindings: Mapping[str, Any]) -> dict
     filename = f"{_PREFIX}{named} {blake2b(source.encode(), digest_size=6).hexdigest()}>"
     # Without a modification time linecache keeps the entry: tracebacks show generated lines as if from a file.
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    # A copy: `exec` adds what the source defines, and Python's builtins.
     namespace = dict(bindings)
     exec(_compiled(source, filename), namespace)
     return namespace

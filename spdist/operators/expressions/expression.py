@@ -255,6 +255,7 @@ class ExpressionWriter:
             return replace(code, value=name, atom=True, nulls=())
 
         left, right = sure(left, right.nullable or divides), sure(right, left.nullable)
+        # `|` and not `or`: each operand is computed whatever the others give.
         tests = " | ".join(forced)
         return ((Null(f"({tests})", f"not ({tests})"),) if forced else ()), left, right
 
@@ -343,6 +344,7 @@ class ExpressionWriter:
             return value
         low, high, wrap = _WRAPS[type]
         name = self.temporary()
+        # In range, as nearly always, there is no call.
         return f"({name} if {low} <= ({name} := {value}) <= {high} else {self.bind(wrap, wrap.__name__)}({name}))"
 
     # Calls.

@@ -77,6 +77,7 @@ def equalities(condition: ast.Expression | None, scope: Scope, position: int, ca
                 continue
             reference = scope.resolve(stored)
             if reference.source == position and _alike(reference.type, type_of(value, scope, catalog)):
+                # A second equality for an attribute is left to be tested of what the first one finds.
                 found.setdefault(reference.attribute, Equality(part, reference.attribute, value))
                 break
     return list(found.values())
@@ -250,8 +251,10 @@ class FindingPlan:
         for part in rest:
             test = writer.condition(part)
             tests += [*inside.assignments(), f"if not {test}:", "    continue"]
+        # What tests read of the event stands in front of the loop, so it is read once.
         before += around.assignments()
         if not tests:
+            # A copy: what a store returns is valid only until it changes, and callers change it.
             body = [*before, f"return list(rows({key}))"]
         else:
             loop = [

@@ -57,6 +57,7 @@ def membership(writer: ExpressionWriter, node: ast.In) -> Code:
         code = writer.write(value)
         name = writer.temporary()
         needed = asked.exact and code.nullable and not nulls
+        # A tuple of one is true whatever it holds: only the assignment is wanted of it.
         tests.append(f"({name} := {code.text}) is not None" if needed else f"(({name} := {code.text}),)")
         parts.append(name)
     rows = f"{writer.bind(asked.rows, f'rows_of_{node.table}')}({asked.key(parts)})"

@@ -123,10 +123,12 @@ class _Pushing:
         if not isinstance(node, ast.Binary):
             return None
         if node.op == "and":
+            # A part is enough: the store then finds more, and the whole condition is asked again.
             parts = [test for part in (node.left, node.right) if (test := self.test(part)) is not None]
             return None if not parts else parts[0] if len(parts) == 1 else Every(tuple(parts))
         if node.op == "or":
             left, right = self.test(node.left), self.test(node.right)
+            # With half of an `or` the store would find too little.
             return None if left is None or right is None else Some((left, right))
         return self._compares(node) if node.op in _MIRRORED else None
 

@@ -53,6 +53,7 @@ class JoinPlan(Plan):
         self.nothing = (self.sides[0].nothing, self.sides[1].nothing)
         slides = self.expects_expired or any(side.slides for side in self.sides)
         leaving = slides or any(side.kind == "window" for side in self.sides)
+        # Siddhi's `min` and `max` keep nothing to fall back to where only a named window expires events.
         self.chosen = self.selection(self.reader, ", ".join(ROWS), leaving, falls_back=slides)
         self.searches = tuple(self._search(side) for side in self.sides)
 
@@ -114,6 +115,7 @@ class JoinQuery:
         #: What the events of each side go through behind the handlers.
         self.inner: list[Flow] = []
         flows = [self._flow(side) for side in plan.sides]
+        # Only here are the windows of both sides there to be searched.
         self._bind()
         self.receivers: Mapping[str, tuple[Receive, ReceiveChunk]] = {}
         self.event_receivers: Mapping[str, ReceiveEvents] = {}
@@ -169,6 +171,7 @@ class JoinQuery:
         finders, looks, left = self.finders, self.looks, position == 0
 
         def probe(chunk: list[Event]) -> None:
+            # Looked up at each chunk: the lists are filled after the sides are made.
             find, look = finders[position], looks[position]
             if look is not None:
                 look()
@@ -180,6 +183,7 @@ class JoinQuery:
                         pieces.append([(kind, timestamp, row, partner) for _, partner in found])
                     else:
                         pieces.append([(kind, timestamp, partner, row) for _, partner in found])
+                # A RESET goes on without a partner where totals need it, an event where its side is the outer one.
                 elif resets if kind == RESET else outer:
                     pieces.append([(kind, timestamp, row, nothing) if left else (kind, timestamp, nothing, row)])
             if pieces:
@@ -189,9 +193,11 @@ class JoinQuery:
 
     def _select(self, pieces: list[list[tuple[int, int, Row, Row]]]) -> None:
         """Select from the pairs of each event, and put out all results together."""
+        # Also where an event before failed half-way and left results.
         self.out = []
         for pairs in pieces:
             self.select(pairs)
+        # Taken off first: what is put out may come back to this join.
         out, self.out = self.out, []
         if out:
             self.deferred.sink.receive_chunk(out)
@@ -225,6 +231,7 @@ class JoinQuery:
                     for leg in legs:
                         deferred.begin()
                         leg.process(timestamp, row)
+            # Also `ObserverFailed`: what is deferred must not go out with a later event.
             except BaseException:
                 deferred.drop()
                 raise

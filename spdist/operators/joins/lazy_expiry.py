@@ -132,6 +132,7 @@ class _SideRows:
         self._hold(events)
         self.latest[0] = latest
         times = [timestamp for timestamp, _ in events]
+        # Where wake-ups and times differ, a timer decides when a late event leaves.
         ordered = times == sorted(times) and all(time + self.size > now for time in times)
         return ordered and due == self.wake_ups() and (not times or times[-1] == latest)
 
@@ -243,6 +244,7 @@ class _Writer:
         off = [] if own and own.timed else ["if off:", f"    return slow({self.own}, arrivals)"]
         hold = _holding(own, self.row) if own else []
         late = _late(own) if own and own.timed else off
+        # Before the event is held or looks: the timers of the plain form would have fired by now.
         over = [
             *(_taking_off(own) if own and own.timed else []),
             *(_taking_off(other) if other and other.timed else []),
@@ -251,6 +253,7 @@ class _Writer:
         single = [*now, *([line.replace("arrivals", f"((ts, {row}),)") for line in late]), *over, *hold]
         single += ["out = []", *looking, *_TELL_ONE] if looking else []
         check = late
+        # All are checked before one is held: the plain form gets the whole chunk, or nothing of it.
         if own and own.timed:
             check = [f"last = latest{self.own}[0]", "for ts, _ in arrivals:", *indent(late[:2]), "    last = ts"]
             check += [f"latest{self.own}[0] = last"]
@@ -460,6 +463,7 @@ class LazyExpiryJoin:
         if not self.off:
             self.eager.restore(self.snapshot())
             self._leave()
+        # Behind the handlers, which these events have passed already.
         flow = self.eager.inner[position]
         if len(arrivals) == 1:
             flow.process(*arrivals[0])
@@ -470,7 +474,7 @@ class LazyExpiryJoin:
         self.off.append(True)
         for held in self.held:
             if held is not None:
-                held.clear()
+                held.clear()  # The plain form holds these rows from here on
                 held.latest[0] = _ALWAYS_LATE
 
     def start(self) -> None:
@@ -482,7 +486,7 @@ class LazyExpiryJoin:
         if self.off:
             return self.eager.snapshot()
         now = self.clock.now
-        *before, _, _ = self.eager.snapshot()
+        *before, _, _ = self.eager.snapshot()  # Windows come last there
         return [*before, *(None if held is None else held.snapshot(now) for held in self.held)]
 
     def restore(self, state: Any) -> None:

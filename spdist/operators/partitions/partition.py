@@ -235,6 +235,7 @@ class PartitionRuntime:
     @property
     def loops(self) -> Mapping[str, LoopMaker]:
         """What takes many single events of a stream faster than `receivers` do, by stream id."""
+        # Each event must then be noted as its key's latest use, which loops do not.
         if self.plan.idle_period is not None:
             return {}
         return {id: maker for id in self.plan.keys if (maker := self._loop(id)) is not None}
@@ -242,6 +243,7 @@ class PartitionRuntime:
     def _loop(self, stream_id: str) -> LoopMaker | None:
         readers = [i for i, plan in enumerate(self.plan.queries) if stream_id in plan.inputs]
         query = self.plan.queries[readers[0]] if len(readers) == 1 else None
+        # An event in several ranges belongs to several instances.
         if stream_id in self.plan.ranged or not isinstance(query, SingleStreamPlan):
             return None
         plan, inner = query.loop, query.checked.target in self.plan.inner
@@ -279,6 +281,7 @@ class PartitionRuntime:
             run: list[Arrival] = []
             for arrival in arrivals:
                 for key in keys(*arrival):
+                    # As in Siddhi a chunk is cut where the key changes: what has one key is not gathered.
                     if key != current:
                         if current is not None:
                             send(current, run)
@@ -348,6 +351,7 @@ class PartitionRuntime:
         instance.used = self.clock.now
         self._by_use[key] = instance
         self._by_use.move_to_end(key)
+        # Only a series of looks with a new phase can bring the next look forward.
         if not self.looks.note(instance.used) and self.purge.due:
             return
         due = self._next_purge()
@@ -363,6 +367,7 @@ class PartitionRuntime:
     def _purge(self, due: int) -> None:
         period = self.plan.idle_period
         assert period is not None
+        # Sorted by use, so the first key that is not idle ends it; a list, as its items are deleted meanwhile.
         for key, instance in list(takewhile(lambda item: item[1].used + period < due, self._by_use.items())):
             del self.instances[key], self._by_use[key]
             instance.end()
@@ -383,6 +388,7 @@ class PartitionRuntime:
         keys, self.created, looks, due = state
         keys = plain_keys(keys)
         self.looks.restore(looks)
+        # In place: receivers and loops hold on to this dictionary.
         self.instances.clear()
         self._in_order = None
         for key, (number, used, queries) in keys.items():

@@ -75,6 +75,7 @@ class AbsenceState(State):
         if not self.active:
             return
         if self.strict:
+            # In a sequence the newest attempt takes the place of the one before.
             self.new = []
         self.new.append(partial)
         if not self.is_start:
@@ -145,6 +146,7 @@ class AbsenceState(State):
                 if self.within_every is not None and self.every is not None and self.every is not self:
                     self.every.add_every(partial)
                 continue
+            # What no event has begun has no time of its own to wait from.
             end = self.deadline if partial.timestamp == -1 else partial.timestamp + self.waiting
             if due >= end:
                 partial.timestamp = due
@@ -229,6 +231,7 @@ class AbsentLogicalState(SideState):
 
     def add_every(self, partial: Partial) -> None:
         """Let a copy start over at both sides, waiting from its last event."""
+        # A whole copy, of which only the two sides are emptied.
         copy = partial.restart(len(partial.slots))
         held = copy.slots[self.slot]
         if held is not None:
@@ -276,6 +279,7 @@ class AbsentLogicalState(SideState):
             return partial.slots[self.slot] is not None
         if self.every is None:
             return partial.slots[self.slot] is None
+        # The unwanted event came first: this attempt is over, and another one starts.
         if self.arrived > 0:
             self.arrived = 0
             self.start()

@@ -172,10 +172,12 @@ class ConditionWriter:
         text = self._reader(scope, frame, position).variable(variable).text
         self._bindings.require("inf", inf)
         least = op in (">", ">=")
+        # NaN compares with nothing, so it gives no bound.
         better = f"value == value and (edge is None or value {'<' if least else '>'} edge)"
         loop = ["p = partial.slots", *frame.assignments(), f"value = {text}", f"if value is not None and {better}:"]
         lines = ["edge = None", "try:", "    for partial in partials:", *indent([*loop, "    edge = value"], 2)]
         # What is no number, although it should be: any event may fit, or fail there.
+        # `+ 0` fails where there was one value only, which met no comparison, and is no number.
         lines += ["    return None if edge is None else edge + 0", "except TypeError:"]
         self._lines += [f"def {name}(partials):", *indent([*lines, f"    return {'-inf' if least else 'inf'}"])]
 

@@ -29,6 +29,7 @@ class CountingState(State):
         self.least = least
         self.most = most
         self.starts_over = False
+        # Two slots: where a pair follows, either side of it may have come.
         self.following = slice(slot + 1, slot + 3)
         self.nothing = [None] * len(range(size)[self.following])
 
@@ -91,6 +92,7 @@ class CountingState(State):
             if count != self.most:
                 # Also before it has its least number: Siddhi forgets it then, so that such a sequence never matches.
                 self.add(partial)
+        # Just then it begins to wait at the next state as well; further events find it there.
         elif count == self.least:
             leaves = self._enough(partial)
         return leaves or (count >= self.least and count == self.most)

@@ -56,8 +56,10 @@ class IndexedState(State):
             if not self.order:
                 self.oldest = partial
                 self.calm = self._span(partial)
+            # By identity: several attempts may hold equal events.
             self.order[id(partial)] = partial
             key = self.condition.partial_key(partial.slots)
+            # Null equals nothing: such an attempt only waits until it is too old.
             if key is not None:
                 bucket = self.by_key.get(key)
                 if bucket is None:
@@ -68,6 +70,7 @@ class IndexedState(State):
 
     def _forget(self, partial: Partial) -> None:
         assert self.condition.partial_key is not None
+        # How long those that are left stay is looked up by the next `expire`.
         if partial is self.oldest:
             self.calm = NOT_KNOWN
         del self.order[id(partial)]
@@ -107,6 +110,7 @@ class IndexedState(State):
         if bucket is None or (condition.guard is not None and not condition.guard(timestamp, row)):
             return []
         complete: list[Partial] = []
+        # A copy, as `_forget` takes what fits out of the bucket.
         fitting = list(bucket.values()) if condition.fitting is None else condition.fitting(bucket, timestamp, row)
         if condition.bound is not None and not fitting:
             # Some that were easier to fit have gone.

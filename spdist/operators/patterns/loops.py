@@ -126,6 +126,7 @@ class _Bounded:
     def update(self) -> None:
         """Let the partials that arrived join those that wait."""
         arrived = self.state.new
+        # First, while only those wait that were there before.
         self.see()
         self.state.update()
         self.edge = self.bound.joined(self.edge, self.bound.bound_of(arrived))
@@ -203,6 +204,7 @@ def _made(plan: PatternPlan, stream_id: str, readers: Sequence[State]) -> Callab
             unpacked += setup
             number += 1
     asking += ["    if not fits:", "        continue"]
+    # An event that the automaton got may have changed what waits: the empty span has all looked at anew.
     body = [*_CLOCK, "fits = False", *asking, "asks = True", "receive(at, row)", "low, high = 1, 0", "asks = False"]
     lines = [
         "def make(drive, receive, calm, careful):",

@@ -113,6 +113,7 @@ class Automaton:
         `begin`, given where several elements read the stream, is called before what an element puts out, and where
         absences wait, before each element.
         """
+        # From the end, so that one event does not fill two elements of one attempt.
         readers = tuple(reversed(self.readers[stream_id]))
         # What an earlier element leads to counts only where the last one that reads this stream completes the pattern.
         completes = begin is None or readers[0].is_last
@@ -165,6 +166,7 @@ class Automaton:
 
         def relaxed(timestamp: int, _refused: bool) -> None:
             for state in expiring:
+                # Mostly nothing is too old, which one look at the oldest partial tells.
                 if not state.keeps(timestamp):
                     state.expire(timestamp)
             for state in readers:

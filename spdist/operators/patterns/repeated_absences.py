@@ -99,6 +99,7 @@ class PatternRests:
 
     def calm_until(self, to_ms: int) -> int:
         """See `spdist.operators.base.Rests.calm_until`."""
+        # Another step of the clock: events may have come since the last one.
         if to_ms != self._to:
             self._to = to_ms
             self._looked_at = 0
@@ -108,6 +109,7 @@ class PatternRests:
             return ALWAYS
         if self._found is None:
             return NOT_NOW
+        # Another timer may have changed something since it was found.
         if self._found[0] != self.automaton.snapshot():
             self._forget()
             return NOT_NOW
@@ -184,6 +186,7 @@ class PatternRests:
         image = self.automaton.snapshot()
         if woken is not None:
             flags = image[1][self._positions[woken]][2]
+            # The wake-up at work is still in the queue: it is taken off only when it is done.
             flags[-1] = flags[-1][1:]
         return image
 

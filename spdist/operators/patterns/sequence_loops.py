@@ -106,6 +106,7 @@ class _Chain:
         partials: dict[int, Partial] = {}
 
         def partial(slots: Slots) -> Partial:
+            # One for each list of slots: a counted state shares its attempt with the state after it.
             return partials.setdefault(id(slots), Partial(slots, time))
 
         for state, (arrived, held) in zip(others, waiting, strict=True):
@@ -119,6 +120,7 @@ def _source(writer: QuickWriter, states: list[State]) -> tuple[list[str], dict[s
     new = [f"new_{at}" for at in range(1, last + 1)]
     waiting = ", ".join(f"(new_{at}, {_held(states, at)})" for at in range(1, last + 1))
     first = f"[(at, row){', None' * last}]"
+    # From the end, so that one event does not move an attempt twice.
     moving = [line for at in range(last, 0, -1) for line in _moving(states, at)]
     body = [
         *(line for at in range(last, 0, -1) for line in _asking(writer, states, at)),

@@ -205,6 +205,7 @@ class State:
 
     def add(self, partial: Partial) -> None:
         """Let a partial wait here."""
+        # In a sequence one attempt waits at a state; the first that arrives stays.
         if not (self.strict and self.new):
             self.new.append(partial)
 
@@ -231,6 +232,7 @@ class State:
             held = slots[slot]
             if held is not None:
                 first = held[0][0] if isinstance(held, list) else held[0]
+                # Either way: a late event can also lie too far before the first one.
                 if not -self.within <= first - time <= self.within:
                     return True
         return False
@@ -261,6 +263,7 @@ class State:
                 return held[0] - within, held[0] + within
         starts = [oldest.slots[slot] for slot in self.start_slots]
         times = [held[0][0] if isinstance(held, list) else held[0] for held in starts if held is not None]
+        # Where none of the first events is too far away.
         return (max(times) - within, min(times) + within) if times else NOT_KNOWN
 
     def expire(self, time: int) -> None:
@@ -291,6 +294,7 @@ class State:
 
     @staticmethod
     def _fall(partial: Partial, fallen: Partial | None) -> Partial | None:
+        # A partial that two states share falls only once.
         if partial.expired:
             return fallen
         partial.expired = True
@@ -313,6 +317,7 @@ class State:
             return []
         guard, test = self.condition.guard, self.condition.rest
         if guard is not None and not guard(timestamp, row):
+            # In a sequence the event ends what waits; and a result left over from a failure is found below.
             if not self.strict and not self.watched.returned:
                 return []
             test = _nothing_fits
@@ -323,6 +328,7 @@ class State:
             if fits:
                 partial.slots[self.slot] = (timestamp, row)
                 self._moved(partial, timestamp)
+            # An event here completes the pattern where what follows needs none, as `B<0:>` does.
             if self.watched.returned:
                 self.watched.returned = False
                 complete.append(partial)

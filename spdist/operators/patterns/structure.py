@@ -110,6 +110,7 @@ class PatternStates:
         self._position = 0
         segment = self._segment(plan.input.element, True)
         segment.completes()
+        # What follows may need no event, so the first one can complete the pattern.
         segment.first.watched = segment.last
         if plan.input.within is not None:
             starts = tuple(state.slot for state in self.states if state.is_start)

@@ -115,6 +115,7 @@ def attempts(plan: PatternPlan, state: Any) -> Iterator[tuple[int, Row]]:
         waiting = element.waiting if isinstance(element, ast.AbsentState) else None
         for number in (*pending, *new):
             timestamp, _, slots = stored[number]
+            # A number stands for a list of counted events, which several partial matches may share.
             captured = [tuple(lists[one]) if isinstance(one, int) else one for one in slots]
             came = [one for one in captured if one is not None and one != ABSENT]
             fires = None

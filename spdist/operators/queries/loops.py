@@ -84,11 +84,13 @@ class LoopPlan:
         current = SelectorWriter(self.selection, "each", _EMISSIONS[how])
         state = ["state = query.totals", *current.bound()]
         window = ["window = query.window", *self.window.setup] if self.window is not None else []
+        # Without keys the state is one for all events; the window's part may be replaced by a restore between batches.
         outer, inner = (state, []) if not finding else ([], [*finding, *state, *window])
         body = [*_CLOCK, *inner, *self.event(current)]
         loop = [
             "events = zip(timestamps, rows)",
             *([] if finding else window),
+            # The iterator outlives a failure: the loop goes on with the event behind the one that failed.
             "while True:",
             "    try:",
             "        for at, new in events:",
@@ -123,6 +125,7 @@ class LoopPlan:
             lines += self.window.lines
             if self.window.releases:
                 return lines
+            # What leaves counts first, as in the chunk of a window: EXPIRED stands before CURRENT.
             leaving = SelectorWriter(self.selection, "gone").event()
             if leaving:
                 lines += ["if gone:", "    ts = clock.now", "    for _, row in gone:", *indent(leaving, 2)]

@@ -216,6 +216,7 @@ class SingleStreamQuery:
     def _release(self, events: list[Event]) -> None:
         release = self._behind.process_events
         assert release is not None
+        # Made with the first release: from then on the window hands over directly.
         if self.window is not None:
             self.window.emit = release
         release(events)
@@ -240,6 +241,7 @@ class SingleStreamQuery:
     def _flow(self) -> Flow:
         """The whole way of an event."""
         flow, plan = self._behind, self.plan
+        # A query that waits has its window already, with its state.
         if self.window is None and plan.window is not None:
             assert flow.process_events is not None
             self.window = plan.make_window(self.place, flow.process_events)
@@ -366,6 +368,7 @@ class StateQuery:
 
     def _receiver(self, stream_id: str) -> tuple[Receive, ReceiveChunk]:
         automaton, deferred = self.automaton, self.deferred
+        # Where one element reads the stream, nothing else is offered the event, so nothing is deferred.
         if len(automaton.readers[stream_id]) == 1:
             return automaton.offering(stream_id), partial(automaton.process_chunk, stream_id)
 
@@ -374,6 +377,7 @@ class StateQuery:
         def receive(timestamp: int, row: Row) -> None:
             try:
                 offer(timestamp, row)
+            # Also `ObserverFailed`: what is deferred must not go out with a later event.
             except BaseException:
                 deferred.drop()
                 raise

@@ -133,6 +133,7 @@ class AggregateWriter:
         names = self.slots.allocate(form)
         self._lines += self.frame.assignments()
         self._lines += _update(form, names, argument, self.kind)
+        # By identity: equal calls at two places have slots of their own.
         self.slots.on_reset[id(call)] = Code(form.after_reset, type)
         return Code(form.result.format(*names), type, form.nullable)
 
@@ -145,6 +146,7 @@ class AggregateWriter:
             argument = arguments[0] if extension.id in _ANYTHING else writer.certain(arguments[0])
         else:
             argument = Code(f"({', '.join(a.text for a in arguments)})", Type.OBJECT, nullable=False)
+        # Once into a variable: the lines of a form may name it several times.
         if not argument.atom and arguments:
             argument = Code(
                 frame.local(argument.text, f"v{len(self.slots.initial)}"), argument.type, argument.nullable, True
@@ -169,6 +171,7 @@ class AggregateWriter:
                 *body,
             ]
         self.slots.functions += [f"def {name}(kind, {state}, {self.parameters}):", *indent(body)]
+        # Without a state: a RESET goes through all of them.
         self.slots.on_reset[id(call)] = Code(f"{name}({RESET}, None, {self.parameters})", type)
         # It counts the event also where the other side of an operation is null.
         return Code(f"{name}({self.kind}, {state}, {self.parameters})", type, form.nullable, fallible=True)

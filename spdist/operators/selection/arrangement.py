@@ -89,6 +89,7 @@ def _ordered(events: list[Event], order: Sequence[Key]) -> list[Event]:
         else:
             runs.append([event])
     for run in runs:
+        # Stable sorts from the last key to the first give the order of all.
         for position, place_of, descending in reversed(order) if run[0][0] != RESET else ():
             run.sort(key=_sort_key(position, place_of, descending), reverse=descending)
     return [event for run in runs for event in run]
@@ -105,6 +106,7 @@ def _place_of(type: Type) -> Callable[[Any], Any]:
 def _sort_key(position: int, place_of: Callable[[Any], Any], descending: bool) -> Callable[[Event], tuple[Any, ...]]:
     def key(event: Event) -> tuple[Any, ...]:
         value = event[2][position]
+        # The first part puts null last also where the sort is reversed.
         return (not descending,) if value is None else (descending, place_of(value))
 
     return key

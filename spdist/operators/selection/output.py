@@ -135,6 +135,7 @@ class DeferredResults:
 
     def deliver(self) -> None:
         """Stop deferring, and put out what was deferred, chunk by chunk."""
+        # First of all: what is put out may come back to this query, which then defers anew.
         self.holds = False
         if self._open:
             self._chunks.append(self._open)

@@ -278,6 +278,7 @@ class Ticking(RateLimit):
         if time < self.next_tick:
             return []
         going = self.tick()
+        # Where a result has brought a tick forward, its wake-up still comes, finds it past and does nothing.
         self.next_tick += self.span
         self.timer.notify_at(self.next_tick)
         return going

@@ -71,6 +71,7 @@ class SelectorState:
         self.groups.clear()
         self.groups.update(groups)
         self.totals[:] = totals
+        # Emptied and not dropped: generated code holds on to these lists.
         for key in self.having.keys() - having.keys():
             self.having[key].clear()
         for key, slots in having.items():
@@ -229,7 +230,7 @@ class SelectorWriter:
 
     def source(self) -> list[str]:
         """Return the source of ``make``, which returns the function."""
-        body = self._function()
+        body = self._function()  # First: it fills the slots that the other parts list
         return [
             "def make(state, emit_one, emit_many, clock):",
             *indent(self._setup()),
@@ -240,7 +241,7 @@ class SelectorWriter:
 
     def filling(self) -> list[str]:
         """Return the source of ``fill``, which puts the first totals into ``state``."""
-        self._function()
+        self._function()  # Only to fill the slots
         return ["def fill(state):", *indent([*self._setup(), "return"])]
 
     def _setup(self) -> list[str]:
@@ -319,6 +320,7 @@ class SelectorWriter:
         if early:
             # Nothing but totals is wanted of this kind, and computing its row could not fail.
             lines += [*updates, *self._forgetting(), *expected, *row, *having, *refused]
+        # Its aggregators count events of all kinds: the condition is computed before any event is skipped.
         elif self.having_aggregates:
             lines += [*updates, *row, *having, *self._forgetting(), *expected, *refused]
         else:
@@ -332,6 +334,7 @@ class SelectorWriter:
         frame = Frame()
         reader = self.selection.reader(frame, self.selection.bindings)
         given = zip(self.clause.items, items, strict=True)
+        # What the loop has read is of the chunk's last event, so attributes are read again of each newest one.
         own = [reader.bare(i.expression) if isinstance(i.expression, ast.Variable) else text for i, text in given]
         result = [*self._row(own, frame, reader), *self._collecting()]
         if not self.grouped:
@@ -427,7 +430,7 @@ class SelectorWriter:
         """Return what drops a group whose last event has left."""
         if not (self.grouped and self.totalled and self.kind != str(CURRENT)):
             return []
-        leaves = "" if self.form == "gone" else "kind and "
+        leaves = "" if self.form == "gone" else "kind and "  # CURRENT is 0
         return [f"if {leaves}{' and '.join(f'({e})' for e in self.slots.empty)}:", "    groups.pop(key, None)"]
 
     def _resetting(self) -> list[str]:

@@ -106,6 +106,7 @@ class _GroupTotals(_Snapshot):
 
     def tick(self) -> list[Result]:
         """Return the last result of each group, and forget those without events."""
+        # Only at a tick: a group that empties and fills again in between keeps its place in the order.
         for key in [key for key, (count, _) in self.groups.items() if count <= 0]:
             del self.groups[key]
         return [last for _, last in self.groups.values()]

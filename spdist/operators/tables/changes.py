@@ -74,6 +74,7 @@ class ChangeWriter:
         self._lines: list[str] = []
         # Source of each attribute of the new row.
         self._parts = self._assigned(table) if update.set else self._selected(event, table)
+        # Then the event's row serves as it is, with no new tuple for each event.
         whole = self._parts == [f"row[{position}]" for position in range(len(event))]
         self._row = "row" if whole else f"({', '.join(self._parts)},)"
 
@@ -82,6 +83,7 @@ class ChangeWriter:
         outer = RowReader(self.scope, self.catalog, frame)
         reader = _ChangingReader(self.scope, TABLE, self.catalog, frame, "held", outer)
         writer = ExpressionWriter(reader, frame, self._bindings)
+        # Of two values for one attribute the last one counts.
         last = {table.names.index(item.variable.name): item.expression for item in self.update.set}
         for position, expression in sorted(last.items()):
             code = writer.write(expression)
@@ -116,6 +118,7 @@ class ChangeWriter:
         for number, position in enumerate(table.key):
             code = writer.write(keys[position].value)
             body += [*frame.assignments(), f"key{number} = {code.text}"]
+            # Null finds its row only where a key may be null.
             if code.nullable and not table.null_keys:
                 body += [f"if key{number} is None:", *otherwise]
         names = [f"key{number}" for number in range(len(table.key))]

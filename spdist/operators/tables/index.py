@@ -50,6 +50,7 @@ class HashIndex:
         if bucket is None:
             self.buckets[key] = {number: None}
             return
+        # A row whose values changed comes with its old number; its place is found when somebody looks.
         if number < next(reversed(bucket)):
             self._moved.add(key)
         bucket[number] = None

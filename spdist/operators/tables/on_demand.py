@@ -92,6 +92,7 @@ class OnDemandQueries:
             The query means nothing in this app, or fails on a row.
         """
         try:
+            # Put back behind all others once it has run: the first one is the one asked longest ago.
             run = self._compiled.pop(text, None) or self._compile(text)
             answer = run()
         except (OnDemandQueryError, SiddhiSyntaxError, DuplicateDefinitionError):
@@ -194,6 +195,7 @@ class _Plan:
         nothing = (None,) * len(checked.output)
 
         def run() -> Answer:
+            # Nothing is read, so what is selected is of one event without attributes.
             rows = self._selected([()]) if checked.select.items else [nothing]
             writer.receive_chunk([(_NO_TIME, row) for row in rows])
             return Answer(checked.output, [])

@@ -102,6 +102,7 @@ class Table:
         rows, values = self.rows, itemgetter(*self.key)
         assert self._order is not None
         rank = self._order.rank(max(self._most, len(rows)))
+        # Stable: within a bucket of Java's map rows are in the order in which they came, that of their numbers.
         return sorted(numbers, key=lambda number: rank(values(rows[number][1])))
 
     @property
@@ -113,6 +114,7 @@ class Table:
         """Return the index that serves a condition which fixes `attributes`; makes one where there is none."""
         known = self.known_index(attributes)
         if known is None:
+            # One index for a set of attributes, in whatever order conditions name them.
             wanted = tuple(sorted(attributes))
             made = self.indexes[wanted] = HashIndex(wanted, self.rows.values())
             known = self._answering(made)
@@ -170,6 +172,7 @@ class Table:
 
     def delete(self, found: Iterable[Arrival]) -> None:
         """Remove rows, given as `contents` or an index gave them."""
+        # Java's map does not shrink, so its order depends on the most rows it has held.
         self._most = max(self._most, len(self.rows))
         for number, row in found:
             del self.rows[number]
@@ -213,6 +216,7 @@ class Table:
         if not moves:
             return {}
         keys = self.keys
+        # A key that another of these rows gives up is free.
         left = {before for _, before, _ in moves}
         seen: set[Any] = set()
         for _, _, after in moves:
@@ -222,6 +226,7 @@ class Table:
             self._check_key(after)
             seen.add(after)
         self._sorted = None
+        # All old keys go before a new one comes, as rows may exchange theirs.
         for before in left:
             del keys[before]
         places = {number: self._next + rank for rank, (number, _, _) in enumerate(moves)}

@@ -123,6 +123,7 @@ class _Upserter(TableWriter):
     def receive_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Receive the events of one chunk."""
         fresh = self._fresh
+        # A chunk that failed half-way may have left rows.
         fresh.clear()
         for timestamp, row in [arrival for arrival in arrivals if not self._update(*arrival)]:
             if not self._merge(timestamp, row):

@@ -170,6 +170,7 @@ class UniqueTimeBatchWindow(_UniqueBatch):
         assert self.end is not None
         self.end += by_ms
         if by_ms:
+            # As if woken at the last of the ends that were passed: looks show that time.
             self.released = self.end - self.span
 
     def _period_ends(self) -> bool:
@@ -250,6 +251,7 @@ class UniqueTimeLengthBatchWindow(UniqueTimeBatchWindow):
         """Take events; where the period has ended or is full, release it as one chunk."""
         ends = self._period_ends()
         if self.full:
+            # The events that come with the end of a full period are dropped too.
             self.full = not ends
             return
         for arrival in arrivals:

@@ -46,6 +46,7 @@ class UniqueExternalTimeBatchWindow(ExternalTimeBatchWindow):
     prepare = staticmethod(key_only)
 
     def __init__(self, setting: WindowSetting) -> None:
+        # The parent's arguments begin behind the key.
         super().__init__(replace(setting, constants=setting.constants[1:], attributes=setting.attributes[1:]))
         self.key = key_of(setting)
         self.unique: dict[Any, Arrival] = {}
@@ -84,6 +85,7 @@ class UniqueExternalTimeBatchWindow(ExternalTimeBatchWindow):
                 chunk.append((RESET, now, self.reset))
             if not again:
                 self.reset = None
+            # What a timeout releases may have to be released once more.
             if self.woken or self.stores:
                 self.sent = {**self.sent, **self.unique}
             chunk += [(CURRENT, timestamp, row) for timestamp, row in going.values()]

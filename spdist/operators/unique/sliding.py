@@ -264,6 +264,7 @@ class UniqueTimeWindow(Window):
             elif timestamp + self.span <= now:
                 del self.held[position]
                 chunk.append((EXPIRED, now, row))
+                # From the head again: what is due may also stand in front of `before`.
                 position = 0
             else:
                 break

@@ -62,6 +62,7 @@ class _WindowReader:
         return "row"
 
     def missing(self, node: ast.IsNullEvent) -> str:
+        # The ends are there whenever a condition is tested.
         return "False"
 
     def timestamp(self) -> str:
@@ -112,6 +113,7 @@ def parsed_condition(text: str, source: AttributeSource, catalog: Catalog) -> tu
     """
     timed = Schema.of([*source.schema, (_TIMESTAMP, Type.LONG)])
     ends = tuple(AttributeSource(name, source.stream_id, timed) for name in _ENDS)
+    # All three sources have the same attributes: a bare name would be ambiguous if it could be any of them.
     scope = Scope((source, *ends), unqualified=(0,))
     try:
         expression: ast.Expression = _rewritten(parse_expression(text))
@@ -148,6 +150,7 @@ def compile_condition(title: str, text: str, source: AttributeSource, catalog: C
     """
     expression, scope = parsed_condition(text, source, catalog)
     frame, bindings = Frame(), Bindings()
+    # Totals must go down again: what leaves is taken off them.
     slots = Slots(bindings, leaving=True, state="g", everywhere="")
 
     def reader(of: Frame) -> Reader:

@@ -60,6 +60,7 @@ class CronWindow(Window):
         """Add events; the first of a batch asks to be woken at the next firing."""
         if not self.batch:
             due = self.expression.next_after(self.clock.now)
+            # An expression with years can have no firing left.
             if due is not None:
                 self.timer.notify_at(due)
         self.batch += arrivals

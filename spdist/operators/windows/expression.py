@@ -53,6 +53,7 @@ class Prepared:
     def condition(self, text: str) -> WindowCondition:
         """Return the condition of a text, compiled where it is new; of many the one used longest ago is forgotten."""
         known = self.conditions.pop(text, None) or compile_condition(self.title, text, self.source, self.catalog)
+        # Put back at the end: a dict keeps its order, so the first key is the one used longest ago.
         self.conditions[text] = known
         if len(self.conditions) > MOST_CONDITIONS:
             forget(self.conditions.pop(next(iter(self.conditions))).make)
@@ -103,6 +104,7 @@ class ChangingCondition:
     def reset(self) -> None:
         """Start over nothing."""
         if self.text is not None:
+            # In place: the compiled test holds on to this list.
             self.totals[:] = self._fresh()
 
     def snapshot(self) -> Any:
@@ -111,6 +113,7 @@ class ChangingCondition:
 
     def restore(self, state: Any) -> None:
         """Take over the state of a snapshot."""
+        # A text that counts as unchanged would keep the test over the totals from before.
         self.text = None
         text, totals = state
         if text is not None:
@@ -177,8 +180,10 @@ class ExpressionWindow(ConditionalWindow):
         if holds(CURRENT, *arrival, *held[0], *arrival):
             return
         while held:
+            # May take off the new event too, where it does not hold even alone.
             oldest = held.popleft()
             chunk.append((EXPIRED, now, oldest[1]))
+            # The last one that leaves has no other as first event: it stands for it.
             if holds(EXPIRED, *oldest, *(held[0] if held else oldest), *arrival):
                 return
 

@@ -78,6 +78,7 @@ class ExpressionBatchWindow(ConditionalWindow):
         if self.condition.holds(CURRENT, *arrival, *first, *arrival):
             return False
         self.condition.reset()
+        # Called for the totals only, which count this event for the next batch.
         self.condition.holds(CURRENT, *arrival, *first, *arrival)
         return True
 
@@ -93,6 +94,7 @@ class ExpressionBatchWindow(ConditionalWindow):
         chunk = self._expiring(self.before)
         self.before = []
         if not self.batch:
+            # Even alone the event does not hold: it leaves, enters, and is not kept.
             chunks.append([*chunk, (EXPIRED, now, arrival[1]), (CURRENT, now, arrival[1])])
             return
         # Those that somebody has looked at keep their timestamps and never expire: Siddhi goes on with the pass over

@@ -141,6 +141,7 @@ class ExternalTimeBatchWindow(Window):
         self.timeout: int = constants[3] if len(constants) > 3 else 0
         self.replaces = len(constants) > 4 and bool(constants[4])
         self.expects_expired = setting.expects_expired
+        # A timeout may have to release the period once more.
         self.keeps = setting.expects_expired or setting.findable or self.timeout > 0
         self.batch: list[Arrival] = []
         self.before: list[Arrival] = []
@@ -155,6 +156,7 @@ class ExternalTimeBatchWindow(Window):
             self.timer.rests = Periodic(self.timer, self.timeout, self._calm_until, self._passed)
 
     def _calm_until(self) -> int:
+        # A wake-up that comes before `awaited` asks for no other, so only the awaited one is periodic.
         return ALWAYS if self.flushed and not self.batch and self.awaited == self.timer.due[0] else NOT_NOW
 
     def _passed(self, by_ms: int) -> None:

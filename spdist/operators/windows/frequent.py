@@ -45,6 +45,7 @@ def _told_apart_by(setting: WindowSetting, constants: int) -> tuple[int, ...]:
 
 def _key(positions: tuple[int, ...], row: Row) -> str:
     """Return what tells events apart: the texts of the attributes, written one after the other."""
+    # As in Siddhi nothing stands between the texts: ('a', 'bc') and ('ab', 'c') are one key.
     return "".join([text_of(row[p]) for p in positions])
 
 
@@ -91,6 +92,7 @@ class FrequentWindow(Window):
             self.emit(chunk)
 
     def _count_down(self, chunk: list[Event]) -> None:
+        # `items` returns a list, so keys can be deleted meanwhile.
         for key, count in self.counts.items():
             if count > 1:
                 self.counts.put(key, count - 1)
@@ -135,6 +137,7 @@ class LossyFrequentWindow(Window):
     def __init__(self, setting: WindowSetting) -> None:
         super().__init__(setting)
         support, error = setting.constants[:2]
+        # Lossy counting counts a key too low by at most error · total, so that much less is asked of it.
         self.share = support - error
         self.width = ceil(1 / error) if error else _ENDLESS
         self.positions = _told_apart_by(setting, 2)
@@ -150,6 +153,7 @@ class LossyFrequentWindow(Window):
         chunk: list[Event] = []
         for timestamp, row in arrivals:
             self.total += 1
+            # Rounded up: the first bucket is number 1.
             bucket = -(-self.total // self.width)
             key = _key(self.positions, row)
             count, before = self.counts.get(key, (0, bucket - 1))

@@ -131,6 +131,7 @@ class LengthBatchWindow(Window):
         """Return how events are collected in a loop; the last one of a batch is given to `process`."""
         if constants[0] < 1 or any(constants[1:]):
             return None
+        # The first event of a batch goes to `process` as well, which notes what the next RESET copies.
         collect = ("if 0 < len(batch) < room:", "    batch.append((at, new))")
         close = ("else:", "    window.process(at, new)", "    batch = window.batch")
         return WindowLoop(("batch, room = window.batch, window.length - 1",), (*collect, *close), releases=True)
@@ -162,6 +163,7 @@ class LengthBatchWindow(Window):
     def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Add the events one by one; every batch that fills is a chunk of its own, released after the last event."""
         chunks: list[list[Event]] = []
+        # `process` releases into the list; put back also where an event fails, or nothing is released any more.
         emit, self.emit = self.emit, chunks.append
         try:
             for timestamp, row in arrivals:
@@ -201,6 +203,7 @@ class LengthBatchWindow(Window):
             self.reset = row
         self.count += 1
         chunk: list[Event] = []
+        # What is beyond the batch closes it: the events of the batch went out when they came.
         if self.count == self.length + 1:
             chunk = self._closing()
             if self.expects_expired:
@@ -269,6 +272,7 @@ class BatchWindow(Window):
         super().__init__(setting)
         self.length: int = setting.constants[0] if setting.constants else 0
         self.expects_expired = setting.expects_expired
+        # Without expired events nothing is held of what is released: no queue that indexes can follow.
         self.queues = self.keeps = setting.expects_expired
         self.forgets = setting.partitioned and not (self.keeps or setting.findable)
         self.looked = 0
@@ -288,6 +292,7 @@ class BatchWindow(Window):
             chunk += self._resetting(None)
         self.before = list(arrivals) if self.keeps else []
         self.looked = 0
+        # An empty chunk must not give `range` a step of 0.
         size = self.length or max(len(arrivals), 1)
         chunks = []
         for start in range(0, len(arrivals), size):
@@ -296,6 +301,7 @@ class BatchWindow(Window):
             chunk += [(CURRENT, timestamp, row) for timestamp, row in piece]
             chunks.append(chunk)
             chunk = []
+        # Siddhi drops the state of a key that holds nothing, and the pending RESET with it.
         if self.forgets:
             self.reset = None
         for released in chunks:

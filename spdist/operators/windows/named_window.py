@@ -104,6 +104,7 @@ class NamedWindow(WindowStore):
         try:
             for receive in self._receivers:
                 receive(shown)
+        # As at a stream, the readers behind the one that failed do not see the chunk.
         except Exception as error:
             self.failures.add(f"window '{self.id}'", [(timestamp, row) for _, timestamp, row in shown], error)
             return

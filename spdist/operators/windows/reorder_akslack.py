@@ -86,6 +86,7 @@ class AlphaKSlack(KSlack):
         going: list[Event] = []
         for event in events:
             time, value = self.arguments(event[1], event[2])[:2]
+            # Before late events are dropped: the estimate is over all that came.
             self.times.append(time)
             self.values.append(float(value))
             if self.discards and time < self.sent:
@@ -148,6 +149,7 @@ class AlphaKSlack(KSlack):
             entered = entered or low <= came
             passed = passed or high <= came
             if entered and low <= came <= high:
+                # Times stand in the order of arrival: what stands behind the first one past the end came too late.
                 covered += not passed
                 inside += 1
         self.times = [came for came in self.times if came > low]

@@ -109,6 +109,7 @@ class KSlack(StreamProcessor):
 
     def _calm_until(self) -> int:
         first = self._first_woken
+        # The first due time at which `_wake` finds time < timeout + due.
         return first - self.timeout + 1 if first is not None and self.tick == self.timer.due[0] else NOT_NOW
 
     @property
@@ -122,6 +123,7 @@ class KSlack(StreamProcessor):
     def _wait_again(self) -> None:
         """Ask for the next wake-up where the last one left nothing to wait for."""
         if self.waits:
+            # Rounded up to the grid of the first wake-up, on which the others would have come.
             self.tick += -(-(self.clock.now - self.tick) // TICK_MS) * TICK_MS
             self.timer.notify_at(self.tick)
             self.waits = False

@@ -138,6 +138,7 @@ class SessionWindow(Window):
             return self._joins_late(key, current, previous, timestamp, row)
         elif timestamp <= current.end:
             start = current.start
+            # Sets the end by this event, also where it came out of order; only the start is that of the session.
             self._open(key, current, timestamp, row)
             current.start = start
         elif self.latency > 0:
@@ -151,6 +152,7 @@ class SessionWindow(Window):
         session.held.append((timestamp, row))
         session.start, session.end = timestamp, timestamp + self.gap
         session.alive = session.end + self.latency
+        # Text and sign stand in front of the key, since None does not compare with a text.
         heappush(self.ends, (session.end, str(key), key is None, key))
         self.timer.notify_at(session.end)
 
@@ -200,10 +202,12 @@ class SessionWindow(Window):
             keys[heappop(self.ends)[-1]] = None
         if not keys:
             return
+        # How many buckets Java's map has depends on how many keys it holds, those of ended sessions included.
         buckets = concurrent_capacity(len(self.sessions))
         order = sorted(keys, key=lambda key: (bucket_of(key, buckets), self._before[key]))
         named = [(key, self.sessions[key]) for key in order]
         sessions = [both for _, both in named]
+        # Sorted by end, so the first session that is not over ends the loop.
         for key, (current, previous) in sorted((s for s in named if s[1][0].held), key=lambda s: s[1][0].end):
             if due < current.end:
                 break
@@ -211,6 +215,7 @@ class SessionWindow(Window):
                 self._move(key, current, previous)
             else:
                 self._end(current)
+        # Looked at only here: the loop above may have filled them.
         for previous in sorted((s[1] for s in sessions if s[1].held), key=lambda previous: previous.end):
             if due < previous.alive:
                 break
@@ -236,6 +241,7 @@ class SessionWindow(Window):
             for session, its in zip(self.sessions[key], both, strict=True):
                 session.restore(its)
             current, previous = self.sessions[key]
+            # Those of empty sessions have time 0 and go with the first wake-up.
             self.ends += [(time, str(key), key is None, key) for time in (current.end, previous.alive)]
         heapify(self.ends)
         self.timer.restore(due)

@@ -63,6 +63,7 @@ def plain_keys(stored: Any) -> Any:
 def _window(events: Sequence[Any], size: int, timed: bool) -> Any:
     if not timed:
         return deque(events)
+    # Events with one timestamp asked for one wake-up.
     due = dict.fromkeys(time + size for time, _ in events)
     return [deque(events), events[-1][0] if events else _NEVER, list(due)]
 
@@ -74,6 +75,7 @@ def _plain(stored: Mapping[str, Any]) -> tuple[dict[Any, list[Any]], list[Any]]:
     added = tuple(dict.fromkeys(attribute for name, attribute in items if name in ("sum", "avg")))
     summed = tuple(dict.fromkeys((a, _is_whole(n, types[a])) for n, a in items if n in ("sum", "avg")))
     groups = _numbers(stored["groups"], "<i4", rows).tolist()
+    # One list for all is enough: columns are replaced, not written into.
     columns: list[Sequence[Any]] = [[None] * rows] * len(types)
     for place, attribute in enumerate(keyed):
         columns[attribute] = [known[g][place] if len(keyed) > 1 else known[g] for g in groups]

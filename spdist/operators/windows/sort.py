@@ -33,6 +33,7 @@ class _NoPlace:
 
 def _of_text_descending(value: str) -> tuple[int, ...]:
     """Return the place of a text in the reverse order, in which what a text begins with is behind it."""
+    # 1 is greater than every negated byte: it puts a text behind those that begin with it.
     return (*(-byte for byte in place_of_text(value)), 1)
 
 
@@ -127,6 +128,7 @@ class SortWindow(Window):
         if places is None:
             places = self._order()
         place = self._place(new[1])
+        # Fails here, before anything has changed, where a value is null.
         at = bisect_right(places, place)
         if at == len(places):
             return new[1]

@@ -125,11 +125,13 @@ class WindowStore:
 
     def receive(self, timestamp: int, row: Row) -> None:
         """Receive one event that arrives as a chunk of its own."""
+        # Such a window may change without releasing anything.
         if self._indexes and not self.window.queues:
             self._spoil()
         try:
             self.window.process(timestamp, row)
         except BaseException:
+            # It may have taken the event in without having released it.
             self._spoil()
             raise
 

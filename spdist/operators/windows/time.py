@@ -95,6 +95,7 @@ class TimeWindow(Window):
 
     def _hold(self, timestamp: int, row: Row) -> None:
         self.held.append((timestamp, row))
+        # A late event waits behind a younger head, whose wake-up is asked for already.
         if timestamp > self.latest:
             self.latest = timestamp
             self.timer.notify_at(timestamp + self.span)
@@ -109,6 +110,7 @@ class TimeWindow(Window):
 
     def _wake(self, _due: int) -> None:
         chunk = self._due(self.clock.now)
+        # Siddhi drops the state of a key that holds nothing, and with it the greatest timestamp.
         if self.partitioned and not self.held:
             self.latest = _NEVER
         if chunk:
@@ -219,6 +221,7 @@ class TimeBatchWindow(Window):
         self.batch: list[Arrival] = []
         self.before: list[Arrival] = []
         self.reset: Arrival | None = None
+        # A chunk of no events: all there is to do is to end the period.
         self.timer = setting.timer(lambda _due: self.process_chunk(()))
         self.timer.rests = Periodic(self.timer, self.span, self.calm_until, self.passed)
 
@@ -239,6 +242,7 @@ class TimeBatchWindow(Window):
     def process_chunk(self, arrivals: Sequence[Arrival]) -> None:
         """Add events to the open period; where its end is reached, release it as one chunk."""
         now = self.clock.now
+        # Decided before the events are added: those that come when the period is over still go out with it.
         ends = self._period_ends(now)
         chunk: list[Event] = []
         if arrivals and self.reset is None:
@@ -346,6 +350,7 @@ class DelayWindow(Window):
 
     def _wake(self, _due: int) -> None:
         chunk = self._due(self.clock.now)
+        # As in `TimeWindow`: Siddhi drops the state of a key that holds nothing.
         if self.partitioned and not self.held:
             self.latest = _NEVER
         if chunk:
