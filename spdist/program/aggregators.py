@@ -189,6 +189,7 @@ def _sum(type: Type, leaving: bool) -> TypedForm:
     return TypedForm(
         ((REAL, "0.0") if real else (NUMBER, "0"), (NUMBER, "0")),
         ("{0} += {v}", more),
+        # Siddhi takes a long off through double, so beyond 2**53 a sum drifts
         ("{0} -= {v}" if real else "{0} = remove_long({0}, {v})", "{1} = ({1} | 1) - 3"),
         "{0}",
         "{1} == 0",
@@ -258,6 +259,7 @@ def _extreme(better: str) -> Callable[[Type, bool], TypedForm]:
 
 def _forever(better: str) -> Callable[[Type, bool], TypedForm]:
     def make(type: Type, leaving: bool) -> TypedForm:
+        # As in Siddhi a value that leaves is compared like one that enters
         keep = (f"if {{1}} == 0 or {{0}} {better} {{v}}:", "    {0} = {v}", "    {1} = 1")
         slots = ((REAL, "0.0") if type in _REALS else (NUMBER, "0"), (NUMBER, "0"))
         packing = {"pack": _pack_optional, "unpack": _unpack_optional}

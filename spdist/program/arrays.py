@@ -95,4 +95,5 @@ class Arrays:
 
 def filled(array: Array, places: int) -> Any:
     """Return a new array."""
+    # A double has each of these values exactly, also -2**63
     return numpy.full(places * array.width, float(array.fill), numpy.dtype(array.dtype))

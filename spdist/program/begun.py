@@ -22,6 +22,7 @@ def counted(rooms: Mapping[str, Most]) -> dict[str, Most]:
     for room, most in rooms.items():
         left, own = Most(most), Most()
         while left:
+            # What one query may begin may be counted by what another one may; queries go down, so there is no circle
             unit, many = left.popitem()
             if unit.startswith(_BEGUN):
                 nodes = rooms.get(f"nodes {unit.removeprefix(_BEGUN)}", Most())

@@ -54,6 +54,7 @@ class CallWriter:
         self._conditions = self._tests()
         given = not block.source
         if not given:
+            # The operators get whole rows, so every attribute must be there
             for place, type in enumerate(block.types):
                 whole.attribute(block.owner, place, type, block.room)
         picked = ""
@@ -71,6 +72,7 @@ class CallWriter:
         call = f"called(callback, {self._number}, {self._block.begin}, {self._block.end})"
         if not self._conditions:
             return [*self._tells, *([f"if {call} == 0:", *indent(rest)] if rest else [call])]
+        # Only what meets the conditions is made rows of, and where nothing does, nobody is called
         count, failed = self._whole.name(), self._whole.name()
         return [
             f"{count} = 0",
@@ -143,6 +145,7 @@ def fired_in_turn(blocks: dict[int, list[str]]) -> list[str]:
         "    if shared[NEXT_DUE] < own_due or (shared[NEXT_DUE] == own_due and shared[NEXT_ELEMENT] < timers[4]):",
         "        shared[LIMIT], shared[OWN_DUE], timers_until[0] = until_of[c], own_due, until",
         *indent(indent(wakes)),
+        # The operators' timers move on until when all have fired
         "        until = timers_until[0]",
         "        continue",
         "    due, block, key = timers[3], timers[4], timers[5]",

@@ -73,6 +73,7 @@ def is_typed(value: Any, type: Type) -> bool:
 
 def _fits(value: Any, type: Type) -> bool:
     if type is Type.STRING:
+        # Half a character has no form in UTF-8, in which the loop has texts
         return value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value)
     if type in (Type.INT, Type.LONG):
         bits = 31 if type is Type.INT else 63
@@ -192,6 +193,7 @@ class TypedWriter:
             return Value(name, "", type)
         self.lines += [
             f"{name}_n = {null}",
+            # Where it is null the text is not executed: it may be a division by zero, for which the loop has no meaning
             f"{name} = {zero_of(type)}",
             f"if not {name}_n:",
             f"    {name} = {text}",
@@ -209,6 +211,7 @@ class TypedWriter:
         value = self.write(expression)
         own, self.lines = self.lines, before
         if self._failures == failures:
+            # What cannot fail is computed in front, without a branch
             self.lines += own
             own = []
         return value, own
@@ -258,6 +261,7 @@ class TypedWriter:
             # Division by zero is null.
             null = either(null, f"{right.text} == 0") if right.literal is None or not right.literal else null
             return self.computed(_quotient(node.op, type, left.text, right.text), null, type)
+        # int64 wraps by itself as Java's long; an int or a float gets back to its width after each operation
         text = f"{left.text} {node.op} {right.text}"
         wrapped = {Type.INT: "wrap32", Type.FLOAT: "f32"}.get(type)
         return self.computed(f"{wrapped}({text})" if wrapped else text, null, type)
@@ -277,6 +281,7 @@ class TypedWriter:
             raise NotTyped(f"'{node.op}' of {left.type} and {right.type}", node.span)
         left, right = (self._compared(value, pair, node.op) for value in (left, right))
         nulls, test = either(left.null, right.null), f"{left.text} {node.op} {right.text}"
+        # With a null all comparisons are false but !=, which is true
         if nulls:
             test = f"{nulls} or {test}" if node.op == "!=" else f"not ({nulls}) and {test}"
         return self.computed(test, "", Type.BOOL)
@@ -284,6 +289,7 @@ class TypedWriter:
     def _compared(self, value: Value, pair: set[Type], op: str) -> Value:
         if value.type not in _WHOLE:
             return value
+        # An int is compared with a float as a float; a long only where an order is asked, else both as doubles
         if pair == {Type.INT, Type.FLOAT} or (pair == {Type.LONG, Type.FLOAT} and op not in ("==", "!=")):
             return replace(value, text=f"f32({value.text})")
         return replace(value, text=f"float({value.text})") if pair & set(_REALS) else value

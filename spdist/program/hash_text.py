@@ -55,6 +55,7 @@ def behind(before: str, text: str) -> str:
     """Return source of the hash code of a text of the program's own behind another one."""
     if before == "0":
         return str(hash_of(text))
+    # Java hashes by h = 31 * h + c, so what is appended shifts the rest by 31 for each of its characters
     return f"(({before} * {31 ** len(text) & 0xFFFFFFFF} + {hash_of(text)}) & 0xFFFFFFFF)"
 
 

@@ -88,6 +88,7 @@ def _looked_up(table: str, words: list[str], number: str) -> list[str]:
         *(f"{name} = {text}" for name, text in zip(names, words, strict=True)),
         f"slot = slot_{width}({table}_meta[3], {table}_meta[4], {', '.join(names)})",
         f"{number} = {table}_slots[slot]",
+        # Linear probing: the key is there or behind, in front of the first free slot, of which there always are some
         f"while {number} >= 0 and not ({' and '.join(alike)}):",
         f"    slot = (slot + 1) & {table}_meta[4]",
         f"    {number} = {table}_slots[slot]",

@@ -47,6 +47,7 @@ def module(
     fires, fired = ("", "") if mixed else (", " + ", ".join(names), f", {NEVER}, 0, {NEVER}, 0")
     timed = "timers_until" in arrays.declared
     loop = indent(indent([*timers, *_chunk(mixed, tells_sources, body), *body]))
+    # While the loop calls out, others look at the arrays, so what they have must stand there
     cells = [] if calls else _cells(arrays, loop)
     lines = [
         *(["from numpy import int64", ""] if cells else []),
@@ -105,6 +106,7 @@ def _cells(arrays: Arrays, lines: Sequence[str]) -> list[str]:
     knows, so it would be read and written again wherever one of them is written to.
     """
     text = "\n".join(lines)
+    # What is named without an index, too, is given to a function: that needs the array
     whole = {name for name, index in re.findall(r"\b([a-z]\w*)\b(\[0\])?", text) if not index}
     numbers = (name for name, array in arrays.declared.items() if array.dtype == NUMBER)
     return [name for name in numbers if name not in whole and f"{name}[0]" in text]
@@ -115,5 +117,6 @@ def _in_variables(cells: Sequence[str], lines: Sequence[str]) -> list[str]:
     if not cells:
         return list(lines)
     cell = re.compile(rf"\b({'|'.join(cells)})\[0\]")
+    # A name keeps one type in a function, and not all that is assigned need be an int64
     given = re.compile(rf"^( *)((?:{'|'.join(cells)})_cell) = (.+)$")
     return [given.sub(r"\1\2 = int64(\3)", cell.sub(r"\1_cell", line)) for line in lines]

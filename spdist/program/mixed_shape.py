@@ -47,6 +47,7 @@ def mixed_shape_of(checked: CheckedApp) -> Shape:
     whole = Shape((), checked.streams, inner, watched=watched, triggers=clocked)
     stores = stores_of(checked)
     elements = _elements(checked, whole, stores, {})
+    # Each round leaves fewer typed stores, so it ends
     while shared := _shared(checked, elements, stores):
         # Who is called looks into the tables and windows of the operators; so do all who use the same.
         stores = stores.without(shared)
@@ -157,8 +158,10 @@ def _filters(query: CheckedQuery) -> dict[str, tuple[ast.Expression, ...]]:
         inputs = given.left.input, given.right.input
     found: dict[str, tuple[ast.Expression, ...]] = {}
     for source, one in zip(query.scope.sources, inputs, strict=False):
+        # Only up to the first stream function: what stands behind may look at what that appends
         first = takewhile(lambda handler: isinstance(handler, ast.Filter), one.before)
         conditions = tuple(handler.condition for handler in first if isinstance(handler, ast.Filter))
+        # Both sides of a join read the stream: an event may meet the conditions of either
         found[source.stream_id] = () if source.stream_id in found else conditions
     return found
 
@@ -186,6 +189,7 @@ def _triggers(checked: CheckedApp) -> set[str]:
 
 def _goes_down(checked: CheckedApp, shape: Shape) -> None:
     """Look that no event leads to another one of its stream, also where a query fails on it."""
+    # `!S` gets the events of S that a query fails on, so S leads to it
     below: dict[str, set[str]] = {stream[1:]: {stream} for stream in checked.streams if stream.startswith("!")}
     if not below:
         return

@@ -21,6 +21,7 @@ __all__ = ["computed_type", "key_writer", "most_keys", "pairs", "partition_word"
 
 def partition_word(value: Value) -> str:
     """Return source of a value, which is not null, as the key of a partition."""
+    # Java writes the key of a float as a float, so doubles that round to one float are one key
     return key_word(replace(value, text=f"f32({value.text})") if value.type is Type.FLOAT else value)
 
 

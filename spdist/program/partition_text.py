@@ -77,6 +77,7 @@ class ComputedKeys:
             f"for {event} in range({block.begin}, {block.end}):",
             f"    {has}[{event}] = {count}",
             *indent(body),
+            # Before it had where its keys begin, so this is how many it has
             f"    {has}[{event}] = {count} - {has}[{event}]",
         ]
 
@@ -173,6 +174,7 @@ class Purging:
         #: How many series of looks there are, and each; when the next look is, and when an event was last noted.
         self._looks = arrays.declare(f"{prefix}_looks", NUMBER, str(2 * MOST_PHASES + 1))
         self._due = arrays.declare(f"{prefix}_due", NUMBER, "2", NEVER)
+        # Without the list of free numbers: those of keys that are gone are not given again
         self._table = arrays.table(prefix, 1, keys).rpartition(", ")[0]
         self._interval, self._idle = keyed.purge
         self.rank = purge_rank(keyed)
@@ -184,8 +186,10 @@ class Purging:
         due, since = f"{self._due}[0]", f"longest_idle({self._ends}, {self._used}) + {self._idle}"
         return [
             f"if {self._used}[{key}] == {NEVER}:",
+            # One entry for each key, brought up to date only by who asks for the oldest: no heap for each event
             f"    timer_set({self._ends}, now, {key}, 0)",
             f"{self._used}[{key}] = now",
+            # Once for each time of the clock is enough
             f"if now != {self._due}[1] or {due} == {NEVER}:",
             f"    {self._due}[1] = now",
             f"    if look_begins({self._looks}, now % {self._interval}, now) or {due} == {NEVER}:",

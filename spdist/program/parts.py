@@ -162,6 +162,7 @@ class QueryText:
     def kept_with(self, wanted: Iterable[int], needed: frozenset[tuple[str, int]]) -> list[int]:
         """Return what its window keeps, given the attributes that it keeps anyhow, and what is read at all."""
         held = [one for one in self.computed.values() if (f"{self.name}_w", one.place) in needed]
+        # With its arguments, of which a function is computed anew when a state is taken over
         return sorted({*wanted, *(place for one in held for place in (one.place, *one.arguments))})
 
     @property

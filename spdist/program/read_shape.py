@@ -168,6 +168,7 @@ class Read:
     def is_even(self) -> bool:
         """Whether all events leave that it reads from a named window, each once, if any do, and no others."""
         looks = [node for one in self.filters for node in one.walk()]
+        # By the time or a table a condition may let an event enter, but not leave, or the other way round
         times = (*CLOCKS, "eventTimestamp")
         differs = any(isinstance(node, ast.FunctionCall) and node.id in times for node in looks)
         differs = differs or any(isinstance(node, ast.In) for node in looks)
@@ -235,6 +236,7 @@ def read(
     items = checked.query.select.items
     selected = [item.expression for item in items if isinstance(item.expression, ast.Variable)] if items else None
     window = window_of(given, source.schema, checked.scope, selected)
+    # Without a window nothing tells what is in front of it from what is behind
     handlers = given.before if window is not None else (*given.before, *given.after)
     at = next((place for place, one in enumerate(handlers) if is_processor(one)), len(handlers))
     expansion, filters = _expanded(checked, given, handlers[:at], width, window)

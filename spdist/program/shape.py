@@ -156,10 +156,12 @@ class Shape:
     def leads_back(self, keyed: Keyed, stream: str) -> bool:
         """Tell whether events of a stream may come while queries of a partition are at work."""
         if stream in self.fed:
+            # The clock writes between events, when no query is at work
             return stream not in self.triggers
         reached, left = set[str](), [query.checked.target for query in keyed.queries]
         while left:
             at = left.pop()
+            # Several queries may lead to one stream, which is followed a single time
             following = {query.checked.target for query in self.queries if at in query.streams} - reached
             reached |= following
             left += following
@@ -173,6 +175,7 @@ class Shape:
             left += [(place, read) for read in (element.queries if isinstance(element, Keyed) else (element,))]
 
         def named(place: int, stream: str) -> str:
+            # Inner streams of two partitions may have one name
             return f"{place}{stream}" if stream.startswith("#") else stream
 
         found: list[int] = []
@@ -401,6 +404,7 @@ def _keyed(
     given = {stream: key for stream, key in named.items() if stream in schemas}
     types = {stream: computed_type(key, schemas[stream]) for stream, key in given.items()}
     several = set(types.values())
+    # An int and a long of one value are one key, since Java writes them alike; else texts are compared
     type = Type.LONG if several == set(_WHOLE) else several.pop() if len(several) == 1 else Type.STRING
     if type is Type.OBJECT:
         raise NotTyped("a partition by an object", span)

@@ -111,6 +111,7 @@ def _window(checked: CheckedApp, definition: ast.WindowDefinition, position: int
     events = definition.output or "all"
     query = ast.Query(given, ast.InsertInto(ast.StreamRef(f">{id}"), events))
     own = CheckedQuery(id, query, scope, schema, f">{id}")
+    # Only where events leave in order are those of a key a queue, too
     index = next((found for found in _searched(checked, id) if found), ()) if is_queue(window) else ()
     joined = id in checked.joined
     return LoopWindow(position - WINDOWS, own, id, schema, (), window, events, index=index, joined=joined)

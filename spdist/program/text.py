@@ -80,6 +80,7 @@ def written(shape: Shape, put_out: tuple[str, ...]) -> Program:
         found = OutputWriter(shape, put_out, frozenset(computed), _is_timed(shape), frozenset(several))
         writer = Writer(shape, put_out, frozenset(needed), found, functions)
         program = writer.program()
+        # What is read is found by writing, and only added to: so the rounds end
         if writer.needs <= needed and found.computed <= computed and found.several <= several:
             return program
         needed |= writer.needs
@@ -411,6 +412,7 @@ def _expanded(whole: Writer, query: QueryText, expansion: Expansion, block: Bloc
     copied = {place for prefix, place in whole.needs if prefix == owner and place < expansion.width}
     for place in copied.union(expansion.arguments):
         whole.reads_source(block.stream, place)
+    # What the events of a chunk have become stands in one piece, in their order
     return [f"{begin} = {owner}_begin[{block.begin}]", f"{end} = {owner}_end[{block.end} - 1]", *lines]
 
 

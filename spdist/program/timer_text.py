@@ -23,6 +23,7 @@ RATE_LIMIT, PROCESSOR = OPERATORS - 2, -1
 
 def rank(query: int, operator: int = 0) -> int:
     """Return which is first among timers that are due at the same time, and have the same key."""
+    # One more, as the place of a stream processor is -1
     return query * OPERATORS + operator + 1
 
 
@@ -87,9 +88,11 @@ class TimerWriter:
         return [
             f"while {last} >= 0 and {at} <= now:",
             f"    due = {at}",
+            # Others that are due at this time may fire later, so only what was due before is known to have
             "    if due - 1 > until:",
             "        until = due - 1",
             *indent([*_notes(self._arrays, str(self._number)), *body]),
+            # Behind all that is done: a wake-up asked for meanwhile waits in the queue, and must set no second timer
             f"    due_done({self._queue}, {self._prefix}_due_next, {self._prefix}_due_free, {self._key})",
             f"if {last} >= 0:",
             f"    timer_set(timers, {at}, {self._number}, {self._key})",
@@ -107,6 +110,7 @@ def fired(blocks: dict[int, list[str]]) -> list[str]:
         "    timer_gone(timers)",
         "    if due > now:",
         "        now = due",
+        # Results of timers are numbered anew with each time of the clock
         "    if now != fired:",
         "        fired, fired_number = now, 0",
         "    number, rung = fired_number, now",

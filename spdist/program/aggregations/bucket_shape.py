@@ -141,6 +141,7 @@ def bucketed(checked: CheckedAggregation, number: int) -> Bucketed:
             if isinstance(node, ast.FunctionCall) and not is_aggregator(node) and lookup("function", node.id) is None:
                 raise NotTyped(f"the function {node.id}()", node.span)
     made = Bucketed(number, checked, BucketPlan(checked, catalog(False)), filters)
+    # Behind the attributes stands what is computed: the time is, where it is given as a text
     if made.plan.by is not None and made.plan.by >= len(made.types):
         raise NotTyped("a time that is written as text", definition.span)
     if Type.OBJECT in (*made.slot_types, *made.plan.group_types):

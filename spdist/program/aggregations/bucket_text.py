@@ -119,6 +119,7 @@ class AddWriter:
         """Return what has the operators close buckets, and calls them with an event that is not to be added here."""
         open, block = self._open, self._block
         call = f"{failed} = called(callback, {self._number}, {block.begin}, {block.end})"
+        # No event is picked: the operators only close what has ended
         closed = [*self._tells, "shared[PICKED] = 0", call, f"if {failed} != 0:", "    break"]
         if self._adds.layout is not None:
             closed = [f"if now < {open}[{NEXT_END}]:", *indent(self._ends()), "else:", *indent(closed)]
@@ -130,8 +131,10 @@ class AddWriter:
             *lines,
             f"apart = {time.null}",
             f"if not apart and not {open}[{LOW}] <= {time.text} < {open}[{HIGH}]:",
+            # Without a length a calendar says where the bucket begins, and only the operators have one
             f"    apart = {open}[{LENGTH}] == 0 or not {-FAR} < {time.text} < {FAR}",
             "    if not apart:",
+            # The remainder is never negative, as in Python: so times before 1970 have their bucket, too
             f"        {open}[{LOW}] = {time.text} - {time.text} % {open}[{LENGTH}]",
             f"        {open}[{HIGH}] = {open}[{LOW}] + {open}[{LENGTH}]",
             "if apart:",
@@ -147,6 +150,7 @@ class AddWriter:
         ended = arrays.declare(f"{self._name}_ended", NUMBER, f"closings {self._name}", width=2)
         self._whole.count(f"closings {self._name}", self._block.most)
         width = self._adds.width
+        # Their groups are found no more, but keep their places until the operators get them
         forgets = [f"forget_from({table}_slots, {table}_keys, {table}_meta, {width}, {open}[{BEGIN}])"] if width else []
         return [
             f"{ended}[2 * {open}[{ENDED}]], {ended}[2 * {open}[{ENDED}] + 1] = {open}[{COUNT}], {open}[{END}]",
@@ -161,6 +165,7 @@ class AddWriter:
         words = [f"{self._open}[{LOW}]"] if self._plan.by is not None else []
         words += key_words([self._attribute(place) for place in self._plan.group])
         if not words:
+            # Without keys a bucket has one group
             return [f"{self._group} = {self._open}[{BEGIN}]"]
         return finds(self._whole.arrays, f"{self._name}_k", self._room, words, self._group)
 
@@ -190,11 +195,13 @@ class AddWriter:
         if latest and self._plan.timed:
             time = next(n for n, slot in enumerate(self._plan.slots) if slot.kind == "time")
             assert self._plan.by is not None
+            # Of events of one time the one that came last is the latest
             test = f"if {self._attribute(self._plan.by).text} >= {self._name}_s{time}[{group}]:"
             latest = [test, *indent(latest)]
         return [
             *before,
             f"{open}[{DIRTY}] = 1",
+            # Numbers are given in order, so a group behind all others is new
             f"if {group} >= {open}[{COUNT}]:",
             f"    {open}[{COUNT}] = {group} + 1",
             *indent(first),

@@ -88,6 +88,7 @@ class FunctionArrays:
         """
         stream, places = origins[0][0], tuple(place for _, place in origins)
         number, types = self._shape.sources.index(stream), self._shape.schemas[stream].types
+        # One array for all queries that ask for the same function of the same attributes
         key = stream, places, function.call
         if key not in self._computed:
             name = f"i{number}_c{len(self._computed)}"
@@ -95,6 +96,7 @@ class FunctionArrays:
             self._computed[key] = ComputedAttribute(name, stream, places, given, function)
         found = self._computed[key]
         found.looked_at(guard)
+        # Python reads these in the arrays of the source, so the source must fill them
         for place in (*places, *(() if guard is None else guard.arguments)):
             self._attribute(stream, place)
         room = f"input {number}"

@@ -46,6 +46,7 @@ def _changes(call: ast.FunctionCall) -> bool:
     if any(one.kind == "aggregator" for one in extensions_of((call.id,))):
         return True  # what a user's gives may be its state
     if call.id in _BY_PATH:
+        # Only a constant path can be seen not to append
         path = call.args[1] if len(call.args) > 1 else None
         return not (isinstance(path, ast.Literal) and "append" not in str(path.value))
     return call.id in CHANGING and not _is_new(call.args[0])

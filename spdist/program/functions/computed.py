@@ -87,7 +87,9 @@ class _ArgumentWriter(ExpressionWriter):
         """Return the code of an expression, also of the text of a window's keys (`spdist.operators.unique.keys`)."""
         if not isinstance(expression, ast.FunctionCall) or expression.id != JOINED:
             return super().write(expression)
+        # In a comprehension `super()` without arguments does not know the instance before Python 3.12
         keys = [super(_ArgumentWriter, self).write(one) for one in expression.args]
+        # Alone a float is boxed, as in the operator: Java writes a Float otherwise than a Double
         alone = len(keys) == 1 and keys[0].type is Type.FLOAT
         texts = [f"box({keys[0].text})"] if alone else [one.text for one in keys]
         self.bindings.require("box", box_float)
@@ -171,6 +173,7 @@ class Guard:
     """
 
     arguments: tuple[int, ...]
+    # Built anew for each writing of the text, so guards are compared by their conditions
     holds: Callable[..., bool] = field(compare=False)
     conditions: tuple[ast.Expression, ...]
 
@@ -217,6 +220,7 @@ def known(compute: Callable[..., Any], type: Type, arguments: tuple[Any, ...]) -
     """Return what is known of a function's value, and the value."""
     try:
         value = compute(*arguments)
+    # Functions of users may raise anything; the operators meet it again, and say what it was
     except Exception:
         return FAILED, None
     if value is None:
@@ -278,6 +282,7 @@ def guard_of(handlers: Sequence[ast.Expression | ast.StreamFunction], scope: Sco
     """Return the conditions that stand in front of everything that has functions; None where there are none."""
     first: list[ast.Expression] = []
     for one in handlers:
+        # What stands behind a function is only known once that is computed
         if isinstance(one, ast.StreamFunction) or not all(isinstance(node, OPERATIONS) for node in one.walk()):
             break
         first.append(one)

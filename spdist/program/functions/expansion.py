@@ -79,6 +79,7 @@ def _written(
     def argument(variable: ast.Variable) -> str:
         place = scope.resolve(variable).attribute
         if place >= width:
+            # What a stream function in front has appended
             return f"row{row}[{place - width}]"
         asked.add(place)
         return f"a{place}"
@@ -92,6 +93,7 @@ def _written(
         else:
             values = "".join(f"{writer.write(argument).text}, " for argument in one.call.args)
             name = bindings.bind(find("stream function", one.call.id).implementation, one.call.name)
+            # An event becomes as many events as there are rows, also none: so what stands behind is nested
             test = f"for added{row + 1} in {name}({values}):"
         lines.append(f"{'    ' * depth}{test}")
         depth += 1

@@ -47,6 +47,7 @@ def _plain(writer: TypedWriter, node: ast.FunctionCall) -> Value:
     typed = "" if extension is None else extension.typed
     values = [writer.write(argument) for argument in node.args] if typed else []
     if any(value.type is Type.OBJECT for value in values):
+        # The loop has only the number of an object, of which a typed form knows nothing
         values, typed = [], ""
     text = typed if isinstance(typed, str) else typed(values)
     if extension is None or not text:
@@ -83,6 +84,7 @@ def _first(writer: TypedWriter, node: ast.FunctionCall) -> Value:
     name = writer.name()
     last = values[-1]
     writer.lines += [f"{name} = {last.text}", f"{name}_n = {last.null or 'False'}"]
+    # From the last one to the first, so what is in front has the last word, without nested branches
     for value in reversed(values[:-1]):
         indent = ""
         if value.null:
@@ -137,6 +139,7 @@ _FORMS: dict[str, Form] = {
     "ifThenElse": _chosen,
     "coalesce": _first,
     "default": _first,
+    # Java's Double.MIN_VALUE is the least positive double, and Siddhi begins with it
     "maximum": _extreme("5e-324", ">"),
     "minimum": _extreme("1.7976931348623157e308", "<"),
     "eventTimestamp": _timestamp,

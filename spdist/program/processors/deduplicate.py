@@ -85,6 +85,7 @@ class DeduplicateWriter(ProcessorWriter):
         return UniqueKeys(self.whole, self.query, self._deduplicated.unique, self._at)
 
     def _origins(self, count: int) -> tuple[tuple[str, int] | None, ...]:
+        # What passes is as it came, so its attributes are still those of the source
         return self.block.origins[:count]
 
     def _most(self) -> Most:
@@ -102,6 +103,7 @@ class DeduplicateWriter(ProcessorWriter):
         block, number = self.block, keys.number
         source = f"{block.source}[{self._event}]" if block.source else self._event
         return [
+            # By the event's own timestamp, not by the clock, as in the operator
             *self._forgets(timestamp),
             *keys.finds(self._key_writer(self._read.checked.scope))[0],
             f"if {passed}[{number}] != {NEVER}:",

@@ -187,10 +187,12 @@ class ReorderWriter(ProcessorWriter):
         self._declare()
         given, prefix = self._reordered, self.prefix
         time = self.attribute(given.time).text
+        # In front of the test: `akslack` also looks at the events that are too late
         lines = [] if given.adaption is None else self._notes(time, given.adaption)
         if given.discards:
             lines += [f"if {time} < {self._sent}:", "    continue"]
         if self._timer is not None:
+            # Whole ticks, rounded up, so that wake-ups stay in the rhythm in which they began
             again = [f"{self._tick} += (now - {self._tick} + {TICK_MS - 1}) // {TICK_MS} * {TICK_MS}"]
             again += [self._timer.asks(self._tick), f"{self._waits} = 0"]
             lines += [f"if {self._waits} != 0:", *indent(again)]
@@ -210,6 +212,7 @@ class ReorderWriter(ProcessorWriter):
             lines += self._adapts(time, given.adaption)
         rises = [
             f"{self._greatest} = {time}",
+            # The disorder is that of what came since the greatest time rose, so before both heaps are one
             *self._widens(f"{time} - {prefix}_at[{self._fresh}]"),
             f"{self._held} = {self._melded(self._held, self._fresh)}",
             f"{self._fresh} = -1",
@@ -237,6 +240,7 @@ class ReorderWriter(ProcessorWriter):
             f"    d = {heap}",
             *([f"    {self._sent} = {prefix}_at[d]"] if sends else []),
             f"    {heap} = {self._melded(f'{prefix}_next[d]', f'{prefix}_other[d]')}",
+            # What was held comes from no event of this call
             *indent(self.lets_pass(self._kept, f"{prefix}_ts[d]", "0")),
             f"    give_back({prefix}_free, {prefix}_next, d)",
             f"    {self._size} -= 1",
@@ -266,6 +270,7 @@ class ReorderWriter(ProcessorWriter):
             f"{prefix}_after[low] = -1",
             f"if {first} < 0:",
             f"    {first} = low",
+            # Arrays begin with zeros, but alpha begins with 1
             f"    if {self._number} == 0:",
             f"        {self.prefix}_adapting[3 * {self._at}] = 1.0",
             "else:",
@@ -301,6 +306,7 @@ class ReorderWriter(ProcessorWriter):
         assert self._timer is not None
         self._declare()
         given, prefix = self._reordered, self.prefix
+        # By time `kslack` releases only what was there when the greatest time rose last, `akslack` all
         heaps = [self._held] if given.adaption is None else [self._held, self._fresh]
         old = f"due + {given.timeout}"
         released = [line for heap in heaps for line in self._releases(heap, f"{prefix}_at[{heap}] < {old}")]
@@ -377,11 +383,14 @@ class ReorderStates(ProcessorStates):
         fill_nodes(running, front, 0, events, owners, total=False)
         arrays[f"{prefix}_at"][:count] = times
         arrays[f"{prefix}_came"][:count] = numpy.arange(count)
+        # What comes now is behind all that is held
         arrays[f"{prefix}_number"][[number for number, _ in states]] = count
         arrays[f"{prefix}_free"][:] = (-1, count)
+        # Nodes in their order are a heap, of which each has only the next one below it
         arrays[f"{prefix}_next"][:count] = numpy.arange(1, count + 1)
         arrays[f"{prefix}_other"][:count] = -1
         firsts = [int(arrays[f"{prefix}_{heap}"][number]) for number, _ in states for heap in ("fresh", "held")]
+        # A heap ends in front of the first node of the next one
         ends = [first - 1 for first in firsts if first > 0] + [count - 1]
         if count:
             arrays[f"{prefix}_next"][ends] = -1
@@ -461,5 +470,6 @@ def _adapting(running: Running, front: QueryText, number: int) -> list[Any]:
     alpha, *before = arrays[f"{front.name}_adapting"][3 * number : 3 * number + 3].tolist()
     times = listed("first", "at")
     counted, slack = (_value(running, front, name, number) for name in ("counted", "slack"))
+    # Before the first event the loop has not written that alpha begins with 1
     alpha = alpha if times or counted or slack else alpha or 1.0
     return [listed("batch", "value"), times, counted, alpha, slack, before]

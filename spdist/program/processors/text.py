@@ -64,6 +64,7 @@ def front_of(query: QueryText) -> ProcessorText:
     read = query.read
     assert isinstance(read, Read)
     filters = processor_of_text(query).filters
+    # The filters of the query stand behind the stream processor, which has those in front of it
     front = ProcessorText(replace(read, filters=filters, window=None), query.keyed, computed=query.computed)
     query.fronts = [front]
     return front
@@ -125,6 +126,7 @@ class ProcessorWriter(QueryWriter):
 
     def _most(self) -> Most:
         """Return how many events it may let go."""
+        # What is held goes on once, whichever call that is
         return self.block.most + Most({self.prefix: 1})
 
     def block_of(self, query: list[str]) -> list[str]:
@@ -140,6 +142,7 @@ class ProcessorWriter(QueryWriter):
                 self.whole.count(room, self.block.most + self.block.most)
 
     def _goes_on(self, query: list[str]) -> list[str]:
+        # A chunk of which all is held back is none for the query, whose window may take each chunk for a batch
         return [f"if {self._going} > 0:", *indent(query or ["pass"])]
 
     def takes(self) -> list[str]:

@@ -230,6 +230,7 @@ class LoopBuckets:
         for n, (slot, _) in enumerate(self._columns):
             for name in (f"s{n}",) if slot.kind == "count" else (f"s{n}", f"s{n}_n"):
                 own = self._array(name)
+                # A copy, as both parts may overlap
                 own[:left] = own[begin:count].copy()
         self._clear()
         if left and width:
@@ -380,6 +381,7 @@ def text_places(running: Running, adds: Bucketed) -> Iterable[tuple[Any, Any]]:
     for n, type in enumerate(adds.slot_types):
         if type is Type.STRING and n in adds.sets:
             pairs = numpy.arange(int(arrays[f"{adds.sets[n]}_meta"][0]))
+            # Three words of a pair: the group, the value, and whether it is null
             yield arrays[f"{adds.sets[n]}_keys"], pairs * 3 + 1
         elif type is Type.STRING:
             yield arrays[f"{name}_s{n}"], numpy.arange(count)

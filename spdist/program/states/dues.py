@@ -14,6 +14,7 @@ __all__ = ["load_dues", "stored_dues"]
 def load_dues(running: Running, query: QueryText, number: int, dues: Sequence[int], operator: int = 0) -> None:
     """Take over the wake-ups that an operator of a query has asked for, of a key."""
     running.reserve(f"dues {query.name}", len(dues))
+    # The heap has one timer of each queue: what is asked for later waits behind it
     running.reserve("timers", 1)
     arrays, names = running.arrays, (f"due{max(0, operator) or ''}", "due_next", "due_at", "due_free")
     queue = [arrays[f"{query.name}_{name}"] for name in names]
@@ -27,6 +28,7 @@ def stored_dues(running: Running, query: QueryText, number: int, operator: int =
     prefix, arrays = query.name, running.arrays
     if operator == RATE_LIMIT:
         prefix, operator = f"{prefix}_l", 0
+    # A ring of which the last node is known: the first one is behind it
     last = node = int(arrays[f"{prefix}_due{max(0, operator) or ''}"][number])
     dues: list[int] = []
     while last >= 0:

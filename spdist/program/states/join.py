@@ -69,6 +69,7 @@ def load_index(running: Running, side: QueryText) -> None:
     for place in places:
         values, nulls = arrays[f"{name}_w_{place}"][:count], arrays[f"{name}_w_{place}_n"][:count] != 0
         words.append(words_of(values, nulls, side.read.types[place]))
+        # Null equals nothing, so an event with a null in its key is found by none
         known &= ~nulls
     nodes = numpy.flatnonzero(known)
     numbers = key_numbers(running, f"{name}_k", numpy.stack(words, axis=1)[nodes])

@@ -36,6 +36,7 @@ _REALS = (Type.FLOAT, Type.DOUBLE)
 
 def real_words(values: Any) -> Any:
     """Return reals as words."""
+    # NaN has many bit patterns, of which one stands for all
     whole = numpy.asarray(values, numpy.float64)
     return numpy.where(numpy.isnan(whole), math.nan, whole).view(numpy.int64)
 
@@ -78,6 +79,7 @@ def keys_of_texts(running: Rooms, keys: Sequence[str], type: Type) -> Any:
     if type is Type.STRING:
         return running.texts.numbers(pa.array(keys, pa.string())).astype(numpy.int64)
     if type in _REALS:
+        # The shortest text of a float names another double, which is rounded to the float again
         reals = [float32(float(key)) if type is Type.FLOAT else float(key) for key in keys]
         return real_words(numpy.array(reals, numpy.float64))
     return numpy.array([key == "true" if type is Type.BOOL else int(key) for key in keys], numpy.int64)

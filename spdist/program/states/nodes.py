@@ -39,6 +39,7 @@ def load_list(
     """Fill lists, given their numbers and those of the partition's keys, with nodes from `first` on; return the end."""
     prefix, arrays = query.name, running.arrays
     last = first + sum(len(events) for *_, events in held)
+    # All lists are linked as one, then each is cut at its last node
     arrays[f"{prefix}_next"][first:last] = numpy.arange(first + 1, last + 1)
     instances = numpy.zeros(last - first, numpy.int64)
     begin = first
@@ -50,6 +51,7 @@ def load_list(
             arrays[f"{prefix}_next"][end - 1] = -1
             instances[begin - first : end - first] = owner
         begin = end
+    # Events of an open batch have not entered the totals yet, so they have no group
     total = name == "left" or not query.read.waits
     fill_nodes(running, query, first, [event for *_, events in held for event in events], instances, total)
     return last
@@ -77,6 +79,7 @@ def fill_nodes(
         instances = numpy.asarray(instances, numpy.int64)
         nodes = numpy.arange(first, last)
         if query.behind:
+            # What a condition behind the window drops never enters the totals
             met = numpy.array(_meeting(query, rows), numpy.int64)
             nodes, instances = nodes[met], instances[met]
             columns = {place: (values[met], nulls[met]) for place, (values, nulls) in columns.items()}
@@ -90,6 +93,7 @@ def _meeting(query: QueryText, rows: Sequence[Row]) -> list[int]:
     checked, met = query.read.checked, list[Arrival]()
     plan = FilterPlan(checked.name, query.behind, checked.scope, catalog(False))
     try:
+        # The place stands where an event has its timestamp: so those that pass tell which they are
         plan.before(Flow(lambda *_: None, met.extend), VirtualClock()).process_chunk(list(enumerate(rows)))
     except Exception as error:
         raise ValueError("a filter fails on an event that a window holds") from error
@@ -120,6 +124,7 @@ def _groups(running: Running, query: QueryText, instances: Any, columns: dict[in
     bits = numpy.zeros(len(instances), numpy.int64)
     for bit, place in enumerate(query.grouped):
         values, nulls = columns[place]
+        # As a key a null text is the text of number 0, so only other nulls have a bit
         words.append(words_of(values, nulls, types[place]))
         if types[place] is not Type.STRING:
             bits += nulls.astype(numpy.int64) << bit

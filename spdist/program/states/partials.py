@@ -31,6 +31,7 @@ class PlacedMatch:
         self.number = number
         self.timestamp = timestamp
         self.expired = expired
+        # A counted element is the number of a list of events, which matches may share
         self.slots: list[Any] = [lists[held] if isinstance(held, int) else held for held in slots]
         self.places = 0
 
@@ -58,6 +59,7 @@ def load_nodes(running: Running, query: QueryText, pattern: Matched, found: Sequ
         for node, one in enumerate(found):
             arrays[f"{prefix}_refs"][node] = one.places
             arrays[f"{prefix}_expired"][node] = one.expired
+            # A bit for each element that has an event in the match
             arrays[f"{prefix}_bits"][node] = sum(1 << n for n, held in enumerate(one.slots) if held is not None)
     for n, step in enumerate(pattern.steps):
         if step.counted:

@@ -47,6 +47,7 @@ def load_partition(running: Running, keyed: Keyed, state: Any) -> None:
     running.reserve("timers", 1)
     ends, used = arrays[f"p{number}_ends"].reshape(-1, 3), numpy.array([own[1] for own in keys.values()], numpy.int64)
     arrays[f"p{number}_used"][numbers] = used
+    # What is in order is a heap: the ends of keys, by when they were used last
     order = numpy.argsort(used, kind="stable")
     ends[0, 0] = len(keys)
     ends[1 : len(keys) + 1, 0], ends[1 : len(keys) + 1, 1] = used[order], numpy.array(numbers, numpy.int64)[order]
@@ -63,6 +64,7 @@ def stored_partition(running: Running, keyed: Keyed, state: Any) -> Any:
     """Return the state of a partition, given that of its operators meanwhile."""
     arrays, name = running.arrays, f"p{keyed.number}"
     created = int(arrays[f"{name}_meta"][0])
+    # Keys keep their numbers for ever, also those that are gone: so all below the next number
     keys = key_texts(running, arrays[f"{name}_keys"][:created], keyed.type)
     states = [stored_query(running, query, created) for query in _queries(running.program, keyed)]
     _, _, looks, due = state
@@ -106,6 +108,7 @@ def _empty(running: Running, keyed: Keyed) -> None:
             if name in declared.free_lists:
                 arrays[name][0] = -1
             elif places.stop:
+                # Of a table of keys this is the first free number: there is none
                 arrays[name][1] = -1
     timers, numbers = arrays.get("timers"), {query.number for query in keyed.queries}
     if timers is None:
@@ -115,6 +118,7 @@ def _empty(running: Running, keyed: Keyed) -> None:
     ranks = {purge_rank(keyed), *(rank(CRON_RANK + number) for number in numbers)}
     ranks |= {rank(number, operator) for number in numbers for operator in operators}
     left = asked[~numpy.isin(asked[:, 1], list(ranks))]
+    # Rows in order are a heap again: by time, rank and key, of which `lexsort` wants the first one last
     left = left[numpy.lexsort(left.T[::-1])]
     timers[0] = len(left)
     timers[3 : 3 * len(left) + 3] = left.reshape(-1)

@@ -86,6 +86,7 @@ def _link(
 ) -> None:
     """Put a node into the lists of an element where it belongs."""
     prefix, arrays, kernels = query.name, running.arrays, running.compiled.kernels
+    # Where a match may wait at several elements, each of them has links of its own
     number = n if pattern.shares else ""
     if pattern.strict:
         arrays[f"{prefix}_new{n}"][one.number] = node
@@ -141,6 +142,7 @@ def stored_patterns(running: Running, query: QueryText, count: int) -> list[Any]
     for number, ((_, rows), places) in enumerate(states):
         waits = opened is None or opened[number]
         if waits:
+            # The operators' empty match, which waits for a first event: a program has no node for it
             rows.append([-1, False, [None] * len(pattern.steps)])
         for slot in range(len(pattern.starts)):
             places[slot][1:] = [[0] if waits else [], _flags(pattern.steps[pattern.order[slot]], (0, []))]
@@ -201,6 +203,7 @@ def _nodes(
     if heads is None:
         return order[:0], ends.tolist()
     following = f"{prefix}_next{n if pattern.shares else ''}"
+    # Of a sequence one match waits at an element, so its lists have no links
     links = numpy.full(len(arrays[f"{prefix}_next"]), -1) if pattern.strict else arrays[following]
     running.compiled.kernels.walk(heads, links, count, order, ends)
     return order[: ends[count]], ends.tolist()

@@ -97,6 +97,7 @@ def stored_cells(running: Running, query: QueryText, count: int) -> list[Any]:
     for state in _states(pattern):
         for place, array in _flags(running, query, state):
             for number in range(count):
+                # Until when an absence waits is a time, ms; all other flags are bools
                 value = int(array[number])
                 states[number][1][state.slot][2][place] = value if place == 4 else bool(value)
         if state.slot in absences:
@@ -108,6 +109,7 @@ def stored_cells(running: Running, query: QueryText, count: int) -> list[Any]:
             for number, (begin, end) in enumerate(pairwise(ends)):
                 (lists, table), places = states[number]
                 own = nodes[begin:end].tolist()
+                # A match may have several cells, but its row stands once in the state
                 fresh = list(dict.fromkeys(node for node in own if node not in known[number]))
                 known[number] |= {node: len(table) + place for place, node in enumerate(fresh)}
                 table += stored_rows(

@@ -46,6 +46,7 @@ def load_limits(running: Running, query: QueryText, states: Sequence[tuple[int, 
     if query.holds_back:
         held = [(number, state[0] if query.ticks else state) for number, state in states]
         if rate.kind == "last" and not query.ticks:
+            # Without ticks the operator's state is how many results it has seen, and those held back
             held = [(number, state[1]) for number, state in states]
             for number, state in states:
                 _put(running, f"{prefix}_seen", number, state[0])
@@ -185,6 +186,7 @@ def _stored_held(running: Running, query: QueryText, count: int) -> list[list[tu
         if name in arrays:
             values = running.values.shown(arrays[name][order], arrays[f"{name}_n"][order], type)
         columns.append(values)
+    # Where results are all of one kind, nobody notes it
     kinds = [EXPIRED if query.read.events == "expired" else CURRENT] * len(order)
     if f"{prefix}_kind" in arrays:
         kinds = arrays[f"{prefix}_kind"][order].tolist()
@@ -211,6 +213,7 @@ def _ticking(running: Running, query: QueryText, number: int) -> tuple[int, list
     span, until = rate.time.milliseconds, int(arrays["timers_until"][0])
     dues = stored_dues(running, query, number, RATE_LIMIT)
     if not dues:
+        # Ticks that passed while it slept had nothing to let go on
         tick += max(0, (until - tick) // span + 1) * span
     return tick, dues or [tick]
 
@@ -271,6 +274,7 @@ def load_snapshot(running: Running, query: QueryText, held: SnapshotResults, gro
     if held.members:
         arrays[f"{prefix}_members"][groups] = held.members
     elif f"{prefix}_members" in arrays:
+        # `+=` with an array of places would count a group once that stands there several times
         numpy.add.at(arrays[f"{prefix}_members"], groups, 1)
     for column, place in enumerate(shown_totals(query.read) if held.totals else ()):
         if f"{prefix}_t_{place}" in arrays:

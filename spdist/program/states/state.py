@@ -41,6 +41,7 @@ def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, A
     """Take over the states of a query: of each key of its partition, by number; or one, of number 0."""
     limit = 2
     if isinstance(query.read, Joined):
+        # Of a join the windows of both sides stand last, and no stream processor in front of it
         load_sides(running, query, [(number, state[3:]) for number, state in states])
         limit = 1
     else:
@@ -120,6 +121,7 @@ def _stored_totals(running: Running, query: QueryText, count: int) -> list[Any]:
     states: list[Any] = [[{}, [], {}] for _ in range(count)]
     if query.conditions:
         for state, slots in zip(states, packed(running, query.conditions, numpy.arange(count)), strict=True):
+            # `having` knows no groups, so its aggregators are those of the group None
             state[2][None] = slots
     if not query.aggregates:
         return states

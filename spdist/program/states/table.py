@@ -36,6 +36,7 @@ def load_table(running: Running, table: LoopTable, state: Any) -> None:
     running.reserve(f"rows {name}", count)
     for place, (values, type) in enumerate(zip(columns, table.schema.types, strict=True)):
         arrays[f"{name}_{place}"][:count], arrays[f"{name}_{place}_n"][:count] = running.values.taken(values, type)
+    # Only the order of rows matters, so they are numbered anew from 0 on
     nodes = numpy.arange(count)
     arrays[f"{name}_number"][:count] = nodes
     arrays[f"{name}_before"][:count], arrays[f"{name}_after"][:count] = nodes - 1, nodes + 1
@@ -71,9 +72,11 @@ def _load_index(running: Running, table: LoopTable, index: TableIndex, count: in
     of = arrays[f"{name}_of"]
     of[:count] = -1
     of[order] = key_numbers(running, name, words[order])
+    # Stable: the rows of a key stay in the order of the table
     order = order[numpy.argsort(of[order], kind="stable")]
     keys = of[order]
     same = keys[1:] == keys[:-1]
+    # Cut, as there may be no rows at all
     begins = numpy.append(True, ~same)[: len(order)]
     arrays[f"{name}_first"][keys[begins]] = order[begins]
     if not index.unique:
@@ -120,6 +123,7 @@ def clear_table(running: Running, table: LoopTable) -> None:
     arrays[f"{name}_first"][0] = arrays[f"{name}_last"][0] = -1
     for index in indexes_of(table):
         arrays[f"{index.name}_slots"][:] = -1
+        # The seed of the hash and the number of slots behind these stay
         arrays[f"{index.name}_meta"][:3] = 0, -1, 0
         arrays[f"{index.name}_first"][:] = -1
         if not index.unique:

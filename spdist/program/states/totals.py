@@ -66,10 +66,12 @@ def _load_candidates(running: Running, aggregate: Aggregate, group: int, values:
     if len(values) > 1 and values[1] is None:  # what is the result, and no candidate
         values = values[2:]
     for value in values:
+        # When a state is taken over no node is free again, so they are taken from behind
         node = int(arrays[f"{name}_free"][1])
         arrays[f"{name}_free"][1] += 1
         arrays[f"{name}_value"][node] = value
         arrays[f"{name}_before"][node], arrays[f"{name}_after"][node] = before, -1
+        # Two places for each group: its first candidate and its last one
         arrays[f"{name}_ends" if before < 0 else f"{name}_after"][2 * group if before < 0 else before] = node
         before = node
     arrays[f"{name}_ends"][2 * group + 1] = before
@@ -87,7 +89,9 @@ def _candidates(running: Running, aggregate: Aggregate, numbers: Any) -> list[de
     found = [deque(values[begin:end]) for begin, end in pairwise(bounds)]
     for slot in aggregate.slots:
         for own, result in zip(found, arrays[slot][numbers].tolist(), strict=True):
+            # Not `!=`: NaN is the same result as NaN
             if own and (own[0] < result or own[0] > result):
+                # `extendleft` turns them round: the result is first, and the null behind it says so
                 own.extendleft((None, result))
     return found
 
@@ -100,6 +104,7 @@ def _load_pairs(
         return
     running.reserve(f"pairs {query.name}", len(counts))
     type = aggregate.distinct
+    # NaN and -0.0 are texts to the operators, as Python's equality is not that of Double.equals
     values = list(map(distinct_real, counts) if type is Type.DOUBLE else counts)
     numbers, missing = running.values.taken(values, type)
     nulls = missing.astype(numpy.int64)
@@ -111,6 +116,7 @@ def _load_pairs(
     running.arrays[aggregate.slots[0]][group] = len(counts)
     link = running.arrays.get(f"{aggregate.prefix}_d_link")
     if link is not None:
+        # The values of a group are a list, through which a reset goes
         link[found] = [-1, *found[:-1]]
         running.arrays[f"{aggregate.prefix}_d_first"][group] = found[-1]
 

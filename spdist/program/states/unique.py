@@ -100,6 +100,7 @@ def load_unique(
     for number, state in states:
         begin = len(events)
         events += state.held
+        # By their texts, as a row with NaN is not equal to another one of the same values
         known = {repr(event): place for place, event in enumerate(state.held, begin)}
         for key, event in state.by_key.items():
             node = known.get(repr(event))
@@ -121,6 +122,7 @@ def load_unique(
     running.reserve(f"nodes {prefix}", last)
     fill(0, events, owners, slides)
     fill(first, [event for _, event in before], [number for number, _ in before], True)
+    # From the same place on as the batch before: a window has only one of both
     fill(first, gone, [0] * len(gone), False)
     numbers = load_keys(running, query, unique, keys, keyed)
     arrays, place = running.arrays, numpy.array(nodes, numpy.int64)
@@ -134,6 +136,7 @@ def load_unique(
             _link(running, query, f"{prefix}_left", number, first, first + len(state.before))
             first += len(state.before)
     if slides and not (window.length or window.span):
+        # Kept for ever, each key has a list of its own, with one event
         lists = [(one, at, at + 1) for one, at in zip(numbers.tolist(), nodes, strict=True)]
     else:
         arrays[f"{prefix}_node"][numbers] = place
@@ -250,10 +253,12 @@ def stored_unique(
         names = dict(zip(numbers.tolist(), keys, strict=True))
         for state, sent in zip(found, _sent(running, query, window, count), strict=True):
             state.before_keys = [names[number] for number in sent]
+        # Keys of which only the batch before has an event are in the table, but not in the open batch
         order = [place for place in order if nodes[place] >= 0]
         came = [node for listed in _listed(running, query, f"{prefix}_head", count) for node in listed.tolist()]
         ranks = {node: rank for rank, node in enumerate(came)}
         order.sort(key=lambda place: ranks[int(nodes[place])])
+    # `_gone` gives the node of one that has left, and of one that is there less than 0; 0 stands for none
     events = rows(numpy.maximum(numpy.maximum(nodes, _gone(nodes)), 0))
     nothing = (EARLIEST, (None,) * len(query.read.types))
     for place in order:

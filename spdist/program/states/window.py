@@ -125,15 +125,18 @@ class ListStates(WindowStates):
         """Take over the states of the keys of a partition, by number; or one, of number 0."""
         held = self.held(running, query, states)
         total = sum(len(events) for *_, lists in held for events in lists.values())
+        # For all lists together: making room puts other arrays in place of those that were written to
         running.reserve(f"nodes {query.name}", total)
         first = 0
         for name in query.read.lists:
             first = load_list(running, query, name, first, [(number, owner, own[name]) for number, owner, own in held])
         if query.read.lists:
+            # No node is free, and the first one that was never used is behind all that were loaded
             running.arrays[f"{query.name}_free"][:] = (-1, total)
         self.load_more(running, query, states, held)
         for number, state in states:
             for name, value in self.noted(state).items():
+                # A text declares only what it reads: what is not there is known to nobody
                 if value is not None and f"{query.name}_{name}" in running.arrays:
                     running.arrays[f"{query.name}_{name}"][number] = value
             if query.read.timed:

@@ -70,6 +70,7 @@ class ChangeText:
         looks = [f"{hit} = False", *self._found([f"{hit} = True", *update])]
         if self._by_key(output) and not moves:
             return self._each([*looks, f"if not {hit}:", *indent(self._inserted())])
+        # Siddhi lets a whole chunk update the table before it inserts: what it inserts must not be found there
         return self._with_fresh(looks, hit, [*changed, *self._rows.stores(self._row, values)])
 
     def _each(self, body: list[str]) -> list[str]:
@@ -99,6 +100,7 @@ class ChangeText:
         ]
         fresh = [
             *self._made(),
+            # Fresh rows are linked as those of the table, in which they are not yet
             f"{after}[{row}] = -1",
             f"if {first} < 0:",
             f"    {first} = {row}",
@@ -113,6 +115,7 @@ class ChangeText:
             ),
             f"while {first} >= 0:",
             f"    {row} = {first}",
+            # Read before the row goes in, which writes its link
             f"    {first} = {after}[{row}]",
             *indent(self._rows.inserts(row)),
         ]
@@ -180,11 +183,13 @@ class ChangeText:
         for at, expression in self._assigned(output):
             writer = self._writer(assigned)
             value = writer.write(expression)
+            # In a name of its own: a value must not name arrays of the row, which are written one after the other
             value = value if value.literal is not None else writer.computed(value.text, value.null, value.type)
             type = self._table.schema.types[at]
             if value.type is not type:
                 raise NotTyped(f"a value of {value.type} as {type}", expression.span)
             lines += writer.lines
+            # As in Siddhi what is assigned next sees the new value
             assigned[at] = value
         return lines, [(at, value) for at, value in assigned.items() if at not in stays]
 

@@ -48,6 +48,7 @@ class TableSide:
         """
         rows, search = self._rows, self._search
         if rows.table.key and search.index == rows.table.key:
+            # One row at most, so nothing is gathered to be counted first
             asking = asks("1", [f"{row} = -1"])
             one = [*asking, f"if {row} >= 0:", *indent(body)] if asking else body
             return rows.found(search.index, keys, search.nulls, row, test(one))

@@ -43,6 +43,7 @@ def contained(whole: Whole, scope: Scope, writer: TypedWriter, node: ast.In) -> 
 
     body = tested(search.rest, inside_writer, [f"{hit} = True"])
     keys = [writer.kept(writer.write(value)) for value in search.values]
+    # The first row that meets the condition answers the question
     goes_on = f"not {hit}"
     if search.index:
         looks = rows.found(search.index, keys, search.nulls, row, body, goes_on)

@@ -58,6 +58,7 @@ class LoopTable:
     @property
     def null_keys(self) -> bool:
         """Whether the primary key may be null (`spdist.operators.tables.table.Table.null_keys`)."""
+        # By one number rows are in a sorted map, which takes no null as a key; a HashMap does
         return bool(self.key) and not (len(self.key) == 1 and self.schema.types[self.key[0]].numeric)
 
 
@@ -77,6 +78,7 @@ class RowSearch(Search):
 def rows_of(condition: ast.Expression | None, scope: Scope, position: int, table: LoopTable) -> RowSearch:
     """Return how rows of a table, which stands at `position` in `scope`, are found."""
     found = search_of(condition, scope, position, table.key)
+    # Null finds null where Siddhi asks its map for the key, and tests nothing else of the row
     alone = not any(names_store(part, scope, position) for part in found.rest)
     nulls = table.null_keys and found.index == table.key and alone
     return RowSearch(found.index, found.values, found.rest, nulls)
@@ -102,6 +104,7 @@ def tables_of(checked: CheckedApp, named: set[str]) -> tuple[dict[str, LoopTable
         if reason:
             why[definition.name] = reason
         else:
+            # A dict, as the order counts: that of the primary key is the first one (`indexes_of`)
             indexes = dict.fromkeys([key] if key else [])
             indexes |= dict.fromkeys(_searched(checked, table))
             typed[definition.name] = LoopTable(table.number, table.id, table.schema, key, tuple(indexes))
@@ -155,6 +158,7 @@ def _memberships(query: CheckedQuery) -> list[tuple[ast.In, Scope]]:
         changes = (item.expression for item in output.set) if isinstance(output, ast.Update) else ()
         read += [(one, scope) for one in (output.on, *changes) if one is not None]
     found = [(node, scope) for one, scope in read for node in one.walk() if isinstance(node, ast.In)]
+    # By identity, as equal nodes may stand at several places
     nested = {id(below) for node, _ in found for below in node.operand.walk()}
     return [(node, scope) for node, scope in found if id(node) not in nested]
 

@@ -186,6 +186,7 @@ class TableText:
         index, nulls = search.index, search.nulls
         looks = self.found(index, keys, nulls, row, body) if index else self.every(row, body)
         key = self.table.key
+        # By the whole primary key there is one row at most
         sorts = self._sorts(row, count) if key and search.index != key else []
         return [f"{count} = 0", *looks, *sorts]
 
@@ -201,6 +202,7 @@ class TableText:
         arrays.declare("text_starts", NUMBER, "1")
         arrays.declare("text_bytes", FLAG, "1")
         before, each, rank = key_rank(self._whole, self.table, [self.value(one, row) for one in self.table.key])
+        # The greatest number of rows is noted only when one is deleted, so there may be more now
         begun = [line.format(most=f"max({prefix}_info[{MOST}], {prefix}_info[{COUNT}])") for line in before]
         return [
             f"if {count} > 1:",
@@ -214,6 +216,7 @@ class TableText:
 
     def _chain(self, first: str, chain: str, row: str, body: list[str], goes_on: str) -> list[str]:
         following = self._name()
+        # The next row is known first: what is done with this one may write its links
         head = [f"{row} = {following}", f"{following} = {chain}[{row}]"]
         test = f"{following} >= 0 and {goes_on}" if goes_on else f"{following} >= 0"
         return [f"{following} = {first}", f"while {test}:", *indent([*head, *body])]
@@ -228,6 +231,7 @@ class TableText:
     def inserts(self, row: str) -> list[str]:
         """Return what puts a row into the table, or refuses it where its primary key is taken."""
         prefix = self._prefix
+        # The primary key first: a row that it refuses must be in no other index
         own = self.indexes[0] if self.table.key else None
         others = [line for index in self.indexes if index is not own for line in self._enters(index, row)]
         lines = [
@@ -272,6 +276,7 @@ class TableText:
         name, number = index.name, self._name()
         release = f"release({name}_slots, {name}_keys, {name}_meta, {name}_after, {number}, {index.width})"
         if index.unique:
+            # Its only row goes, so the key does
             return [f"{number} = {name}_of[{row}]", f"{name}_first[{number}] = -1", release]
         lists = f"{name}_first, {name}_last, {name}_previous, {name}_next"
         return [
@@ -288,6 +293,7 @@ class TableText:
         leaves = [line for index in self.indexes for line in self._leaves(index, row)]
         return [
             *leaves,
+            # A HashMap never has fewer buckets again, so its order goes by the most rows there ever were
             f"{prefix}_info[{MOST}] = max({prefix}_info[{MOST}], {prefix}_info[{COUNT}])",
             f"{prefix}_info[{COUNT}] -= 1",
             f"unlink({prefix}_first, {prefix}_last, {prefix}_before, {prefix}_after, 0, {row})",
@@ -306,6 +312,7 @@ class TableText:
         others = [index for index in self.indexes if index is not own]
         return [
             *seeks(self._arrays, own.name, self.room, own.words(fresh), number),
+            # The key is the row's own, so it stays where it is
             f"if {number} >= 0 and {own.name}_first[{number}] == {row}:",
             *indent(self.changes(row, [one for one in values if one[0] not in own.attributes]) or ["pass"]),
             f"elif {number} >= 0:",
@@ -331,6 +338,7 @@ class TableText:
     def changes(self, row: str, values: Sequence[tuple[int, Value]]) -> list[str]:
         """Return what changes attributes of a row, but none of its primary key; the values do not name arrays of it."""
         changed = {place for place, _ in values}
+        # All other indexes have the row where it was
         moved = [index for index in self.indexes if changed & set(index.attributes)]
         return [
             *(line for index in moved for line in self._leaves(index, row)),
@@ -373,6 +381,7 @@ def key_rank(whole: Whole, table: LoopTable, values: Sequence[Value]) -> tuple[l
             raise NotTyped(f"the order of the table '{table.id}', whose primary key has a real among others")
         for place, value in enumerate(values):
             each.append(f"{code} = {hashed_text(whole, value, code if place else '0')}")
+            # Siddhi's key of several attributes is one text, with this behind the text of each
             each.append(f"{code} = {behind(code, ':-:')}")
     # As `java.util.HashMap`: as many buckets as its greatest size has asked for.
     buckets = whole.name()

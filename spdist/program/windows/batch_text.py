@@ -64,6 +64,7 @@ class CopiedEvent:
         lines = list[str]()
         for place in sorted(self._query.tested) if self.is_read else ():
             copy, value = self.read(place), event.read(place)
+            # The condition of null compares an element of the array, and that element is what is written
             lines += [f"{copy.text} = {value.text}", f"{copy.null.removesuffix(' != 0')} = {value.null or 'False'}"]
         return lines
 
@@ -229,6 +230,7 @@ class BatchWriter:
         prefix, key = self.prefix, self.key
         return [
             f"if {prefix}_{where}[{key}] >= 0:",
+            # The whole list goes in front of the free nodes in one step, whatever its length
             f"    {prefix}_next[{prefix}_{where}_end[{key}]] = {prefix}_free[0]",
             f"    {prefix}_free[0] = {prefix}_{where}[{key}]",
             f"    {prefix}_{where}[{key}] = -1",
@@ -321,6 +323,7 @@ class BatchWriter:
         prefix, key = self.prefix, self.key
         groups, results = self.groups, self._results
         event = Event(self._kept, f"{prefix}_ts[d]", groups.number)
+        # Where only the newest result of a group is shown, it is computed once, when all are in the totals
         if results.late:
             lines = self._each(
                 "head", [*groups.finds(event.read), *groups.newest(results.count, "d"), *self._adds(event)]
@@ -382,6 +385,7 @@ class ChunkWriter(BatchWriter):
     def block(self, event: Event, loop: Callable[[list[str]], list[str]]) -> list[str]:
         """Return what is done with a chunk of events; see `BatchWriter.block`."""
         some = self.whole.name()
+        # A chunk of which no event meets the filters is no batch, and lets none leave
         first = [f"if {some} == 0:", f"    {some} = 1", *indent(self._closes())]
         came = [] if self._goes_on else self._copied.comes(self._came, event)
         return self._results.hands_over(
@@ -402,6 +406,7 @@ class ChunkWriter(BatchWriter):
             "    break",
         ]
         piece = self._results.hands_over(self._chunk([f"{size} = 0", *loop(body)]))
+        # Where totals go on, they begin anew between the pieces, but not with the next chunk
         forgets = [f"{self._came} = 0"] if self._goes_on else []
         return [f"{some} = 0", f"while {place} < {end}:", *indent(piece), *forgets]
 

@@ -33,8 +33,10 @@ class Batches(Batched):
             case "batch", (int(length),) if length > 0:
                 return cls(length=length, passes=True, chunked=True)
             case "lengthBatch", (int(length), *passes) if passes in ([], [False]) or (length >= 0 and passes == [True]):
+                # All negative lengths are one: no batch is ever full. Each event of a `lengthBatch(0)` passes anyhow
                 return cls(length=max(length, NONE), passes=length > 0 and passes == [True])
             case "timeBatch", (int(span), *options) if span > 0 and None not in options:
+                # A bool is an int in Python, and here it says whether events pass when they come
                 starts = [one for one in options if isinstance(one, int) and not isinstance(one, bool)]
                 return cls(span=span, start=starts[0] if starts else None, passes=options[-1:] == [True])
         return None
@@ -66,6 +68,7 @@ class EachWriter(BatchWriter):
         """Return what is done with an event; where no batch is ever full, nothing."""
         if self.window.length:
             return []
+        # In the order of LengthBatchWindowProcessor: the event, its expiry, and then the RESET
         comes = [*self._holds(event, "head"), *self._releases(), *self._leaves()]
         return self._results.hands_over(self._chunk([*comes, *self.groups.passes(event.read, self._renews())]))
 
@@ -86,6 +89,7 @@ class BatchStates(ListStates):
     def noted(self, state: Any) -> Mapping[str, int | None]:
         """Return how many events were looked at, and what is known of those that pass immediately."""
         window = self.window
+        # In the state of `timeBatch` the end of the period and the wake-ups stand behind it, else nothing does
         looked = {"looked": state[3 if window.span else -1]}
         copied = self.copied(state)
         if window.counts:
@@ -109,6 +113,7 @@ class BatchStates(ListStates):
         passes = self.window.passes and f"{query.name}_came" in running.arrays
         for number, state in states:
             if query.read.timed and state[4] is not None:
+                # The period is one for all keys, so each of their states says the same end
                 running.arrays[f"{query.name}_ending"][0] = state[4]
             copied = self.copied(state) if passes else None
             load_copied(running, query, number, copied if self.window.counts or copied is None else copied[1])
@@ -135,6 +140,7 @@ class BatchStates(ListStates):
         rests = super().rests(running, query, count)
         ending, asleep = open_period(running, query, self.window.span, 0) if query.read.timed else (EARLIEST, 0)
         if asleep:
+            # Operators know no sleep: the key that has opened the first period is woken at the end of each
             rests[asleep - 1].due = [ending]
         for number, rest in enumerate(rests):
             copy = stored_copy(running, query, number) if self.window.passes else ()
@@ -147,5 +153,6 @@ def open_period(running: Running, query: QueryText, span: int, number: int) -> t
     arrays, prefix = running.arrays, query.name
     ending, asleep = int(arrays[f"{prefix}_ending"][number]), int(arrays[f"{prefix}_asleep"][number])
     if asleep:
+        # Periods that ended while it slept have put out nothing: the open one ends behind all that has fired
         ending += max(0, (int(arrays["timers_until"][0]) - ending) // span + 1) * span
     return ending, asleep

@@ -117,8 +117,10 @@ class CronWriter(BatchWriter):
         since, due = f"{self._firing}[0]", f"{self._firing}[1]"
         return [
             f"if {self.prefix}_head[{self.key}] < 0:",
+            # A call out of the loop only where the firing that is known is not the next one
             f"    if not ({since} <= now < {due}):",
             f"        called(callback, {self._site}, now, 0)",
+            # Where it never fires again, it is said to be due now (`running.orders`): nobody is to be woken
             f"    if {due} > now:",
             f"        {self._timer.asks(due)}",
             *self._holds(event, "head"),

@@ -59,6 +59,7 @@ class DelayWriter(BatchWriter):
         latest = f"{self._latest}[{self.key}]"
         asks = self._timer.asks(f"{event.timestamp} + {self._span}")
         return [
+            # What is due goes on in front of the new event, whether or not its timer has fired
             *self._lets_go(),
             *self._holds(event, "head"),
             f"if {event.timestamp} > {latest}:",
@@ -69,6 +70,7 @@ class DelayWriter(BatchWriter):
     def wakes(self) -> list[str]:
         """Return what is done when the timer of a key is due."""
         body = self._results.hands_over(self._chunk(self._lets_go()))
+        # In a partition a window that is empty forgets the latest timestamp, as its operator does
         if self.query.keyed is not None:
             body += [f"if {self.prefix}_head[{self.key}] < 0:", f"    {self._latest}[{self.key}] = {NEVER}"]
         return self._timer.wakes(body)
@@ -81,6 +83,7 @@ class DelayWriter(BatchWriter):
     def _lets_go(self) -> list[str]:
         """Return what lets the events go on whose time is over."""
         prefix, key, groups = self.prefix, self.key, self.groups
+        # What goes on carries the clock and not its own timestamp, as in Siddhi's DelayWindowProcessor
         event = Event(self._kept, "now", groups.number)
         enters = [*groups.finds(event.read), *self._adds(event), *self._results.emits(event)]
         return [

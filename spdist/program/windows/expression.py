@@ -131,6 +131,7 @@ class BoundWriter(WindowWriter):
         left, met = self._condition.holds((self._seen("d"), self._seen(first), self._came), enters=False)
         leaves = [
             *self._oldest(),
+            # Where nothing is left, the condition sees the event that leaves as the first one, as in the operator
             f"{first} = {head} if {head} >= 0 else d",
             *left,
             f"{goes} = {head} >= 0 and not ({met})",
@@ -173,6 +174,7 @@ class BoundBatchWriter(BatchWriter):
         head, came = f"{self.prefix}_{where}[{self.key}]", (event.read, event.timestamp)
         seen = came, (partial(self._kept_at, node=head), f"{self.prefix}_ts[{head}]"), came
         counted, holds = self._condition.holds(seen, enters=True)
+        # The condition's totals count the event that ends a batch for the next one: they begin anew with it
         again, _ = self._condition.holds(seen, enters=True)
         included, test = ([], "") if self._bound.includes is None else self._condition.includes(came)
         ended = [
@@ -187,6 +189,7 @@ class BoundBatchWriter(BatchWriter):
         lines = [*self._holds(event, where), f"{self._fresh} = d", *counted, f"{self._ends} = not ({holds})"]
         if not self._bound.passes:
             return [*lines, f"if {self._ends}:", *indent([*ended, *released])]
+        # What follows reads both for each event, also where no batch ends
         none = f"{self._alone}, {self._goes_too} = False, False"
         return [*lines, none, f"if {self._ends}:", *indent(ended), *released]
 
@@ -222,6 +225,7 @@ class BoundBatchWriter(BatchWriter):
             f"while d >= 0 and ({self._goes_too} or d != {fresh}):",
             *indent(comes),
             *self._frees("left"),
+            # The event that has ended the batch is the first one of the next, unless it belongs to it
             f"{left_size} = {head_size} if {self._goes_too} else {head_size} - 1",
             *drops,
             f"if {left_size} > 0 and not {self._alone}:",
@@ -260,6 +264,7 @@ class BoundBatchWriter(BatchWriter):
         return [
             f"d = {fresh}",
             *self._joins(event.read),
+            # What lets a batch leave stands in the text once: it runs in front of the event, or behind it
             f"for {when} in range(2):",
             f"    if {self._ends} and ({when} == 1) == ({self._goes_too} and not {self._alone}):",
             f"        d, {last} = {left}, -1",

@@ -165,6 +165,7 @@ class ExternalBatchWriter(BatchWriter):
         if not self.window.replaces:
             return super()._writes(event)
         time, read, (end,) = self.window.time, event.read, self._of("ending")
+        # Functions are computed before the loop, so of the time as it came
         if any(time in one.arguments for one in self.query.computed.values()):
             raise NotTyped("a function of a time that the window writes", self.query.read.checked.query.span)
         ends = Value(end, "False", Type.LONG)
@@ -175,6 +176,7 @@ class ExternalBatchWriter(BatchWriter):
         assert self.window.time is not None
         begin, ending, newest = self._of("begin", "ending", "reached")
         span, start, started = self.window.span, self.window.start, self.window.started
+        # Java's remainder: before the start it is negative, and puts the end one period further
         following = f"{{0}} + {span} - remainder({{0}} - {begin}, {span})"
         first = start if start is not None else "external" if started is None else event.read(started).text
         opened = following.format("external") if start is not None else f"{begin} + {span}"
@@ -203,6 +205,7 @@ class ExternalBatchWriter(BatchWriter):
             return [*released, *anew]
         noted, head = self._of("flushed", "head")
         anew = [f"if {noted} == 0:", *indent(anew)] if anew else []
+        # A period that its timeout has released goes out again only if more has come for it
         return [f"if {head} >= 0:", *indent([*released, *anew]), f"{noted} = {flushed}"]
 
     # The timeout.
@@ -223,6 +226,7 @@ class ExternalBatchWriter(BatchWriter):
         return [
             f"if {asleep} != 0:",
             f"    {asleep} = 0",
+            # Timeouts that were over meanwhile have found nothing to release
             f"    if {awaited} <= {until}:",
             f"        {awaited} += (({until} - {awaited}) // {timeout} + 1) * {timeout}",
             f"    {self._timer.asks(awaited)}",
@@ -233,8 +237,10 @@ class ExternalBatchWriter(BatchWriter):
         awaited, head, asleep = self._of("awaited", "head", "asleep")
         return self._timer.wakes(
             [
+                # Later where a new period was opened since: its own wake-up comes
                 f"if {awaited} <= due:",
                 f"    if {head} < 0:",
+                # Its timeout has released all, so no timer is needed until the next event
                 f"        {awaited}, {asleep} = now + {self.window.timeout}, 1",
                 "    else:",
                 *indent(indent([*self._ends(1), *self._awaits()])),

@@ -59,6 +59,7 @@ class Frequent(Sliding):
         if window.id == "frequent":
             return cls(length=int(str(constants[0])), unique=unique)
         support, error = (float(str(one)) for one in constants)
+        # An error of 0 makes rounds that never end, so nothing is ever forgotten, as in Siddhi
         return cls(counts=True, share=support - error, width=ceil(1 / error) if error else 0, unique=unique)
 
     @property
@@ -148,11 +149,14 @@ class FrequentWriter(ListWriter):
             noted = [f"{self._of('rounds')}[d] = {rounds}"]
             last = [
                 f"if not ({many}[d] >= {window.share!r} * {self._total}):",
+                # Also an event that does not pass may be the last one of its round
                 *indent([*self.pushes_out(leaving), "continue"]),
             ]
         else:
             full, noted = f"if {size} >= {window.length}:", []
+            # The lookup has given the key a number, though it finds no place
             dropped = [full, f"    {keys.forgets(keys.number)}", "    continue"]
+            # A new key takes one off all counters where there is no place, as Misra and Gries have it
             goes = self._goes(f"{many}[d] == 0", leaving, [f"{many}[d] -= 1"])
             found += [f"if {keys.node}[{keys.number}] < 0:", *indent([full, *indent(goes), *dropped])]
         hashed = f"{self._of('hash')}[d]"
@@ -162,6 +166,7 @@ class FrequentWriter(ListWriter):
             f"{keys.node}[{keys.number}], {keys.place}[d], {many}[d] = d, {keys.number}, 0",
             f"{hashed} = {keys.hashed(value)}",
             f"{hashed} = {hashed} ^ ({hashed} >> 16)",
+            # A HashMap doubles behind three quarters, and its order with it
             f"if 4 * {size} > 3 * {self._capacity}:",
             f"    {self._capacity} *= 2",
             *noted,
@@ -197,6 +202,7 @@ class FrequentWriter(ListWriter):
         self.whole.arrays.declare("text_starts", NUMBER, "1")
         self.whole.arrays.declare("text_bytes", FLAG, "1")
         return [
+            # Found in the order of the list, but they leave in that of their buckets: so first all are found
             f"n, d = 0, {prefix}_head[{self.key}]",
             "while d >= 0:",
             *indent(counts or []),
@@ -237,5 +243,6 @@ class FrequentStates(UniqueStates):
         counts = held.counts if self.window.counts else [many for many, _ in held.counts]
         maps = HashMap(zip(held.by_key, counts, strict=True)), HashMap(held.by_key.items())
         for one in maps:
+            # A map that had more keys once keeps its buckets, and so the order of those that are left
             one.capacity = max(held.capacity, one.capacity)
         return [held.total, *maps] if self.window.counts else [*maps]

@@ -254,6 +254,7 @@ class Sliding(TypedWindow):
     @property
     def found(self) -> Found:
         """How a join finds what it holds."""
+        # Only `unique:ever` and `unique:first` keep their keys for ever, so they alone show Siddhi's map of them
         return Found.MAP if self.unique is not None and not (self.length or self.span) else Found.LIST
 
     @property
@@ -368,6 +369,7 @@ class Batched(TypedWindow):
     @property
     def keeps(self) -> bool:
         """Whether what it has released is found, where nobody is shown what leaves."""
+        # `batch` keeps its last chunk only to let it expire, as in Siddhi: else a join finds nothing of it
         return not self.chunked and bool(self.length or self.span)
 
     @property
@@ -383,6 +385,7 @@ class Batched(TypedWindow):
     @property
     def found(self) -> Found:
         """How a join finds what it holds."""
+        # What is still open is a HashMap in Siddhi, what was released is a list
         return Found.BUCKETS if self.found_in == "head" else Found.LIST
 
     @property

@@ -45,9 +45,11 @@ class PeriodWriter(BatchWriter):
         """Return what is done with a chunk of events; see `BatchWriter.block`."""
         some, ends = self.whole.name(), self.whole.name()
         begins = [f"{some} = 0", f"{ends} = 0"]
+        # All events of a chunk come at one time of the clock, so its first one decides about the period
         first = [f"if {some} == 0:", f"    {some} = 1", *indent([*self._looks(ends), *self._begins(ends)])]
         test = f"if {ends} != 0:"
         if not self.window.passes:
+            # Events that end a period are released with it: the operator adds them before it looks at what has ended
             released = self._results.hands_over(self._chunk([*self._closes(), *self._releases()]))
             return [*begins, *loop([*first, *self._collects(event, ends)]), test, *indent(released)]
         passing = [*first, *self._copied.comes(f"{self.prefix}_came[{self.key}]", event), *self._passes(event)]
@@ -62,6 +64,7 @@ class PeriodWriter(BatchWriter):
             [
                 f"{ends} = 0",
                 f"if now >= {self._ending}:",
+                # As `Periodic.calm_until`: it only sleeps where no other wake-up of the key was asked for
                 f"    if {' and '.join([*self._calm, self._timer.is_only()])}:",
                 f"        {self._asleep} = {self.key} + 1",
                 "    else:",
@@ -95,8 +98,10 @@ class PeriodWriter(BatchWriter):
         """Return what finds out whether an event ends the open period, or opens the first one."""
         ending, asleep, span, start = self._ending, self._asleep, self.window.span, self.window.start
         until = self.whole.until(self.query.read, self.query.operator)
+        # Java's remainder: before the start time it is negative, and puts the end one period further
         first = f"now + {span}" if start is None else f"now + {span} - remainder(now - {start}, {span})"
         return [
+            # Periods that ended meanwhile are not gone through: they were empty, so only the open one matters
             f"if {asleep} != 0:",
             f"    if {ending} <= {until}:",
             f"        {ending} += (({until} - {ending}) // {span} + 1) * {span}",
@@ -118,6 +123,7 @@ class PeriodWriter(BatchWriter):
         resets = super()._resets()
         if self.window.passes:
             return [f"if {came} != 0:", *indent([f"{came} = 0", *resets])]
+        # Without an event in the period there is none that a RESET could copy
         return [f"if {self.prefix}_head[{self.key}] >= 0:", *indent(resets)] if resets else []
 
     @property

@@ -103,6 +103,7 @@ class SessionStates(ListStates):
             if query.keyed is not None:
                 arrays[f"{prefix}_owner"][number] = owner
             if late > 0:
+                # The nodes of a list that was loaded follow one another, so a place in it is a distance
                 arrays[f"{prefix}_last"][number] = arrays[f"{prefix}_head"][number] + late - 1
             null = int(key is None and self.window.key is not None)
             if events:
@@ -114,6 +115,7 @@ class SessionStates(ListStates):
 
     def stored(self, running: Running, query: QueryText, count: int) -> list[Any]:
         """Return the states of so many keys of a partition, by number; or one."""
+        # Sessions keep their numbers for ever: those below the first one that was never given are all
         slots = count if self.window.key is None else int(running.arrays[f"{query.name}_s_k_meta"][0])
         held, *before = (stored_list(running, query, name, slots) for name in query.read.lists)
         earlier = before[0] if before else [[]] * slots

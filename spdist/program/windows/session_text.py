@@ -125,14 +125,17 @@ class SessionWriter(WindowWriter):
             value = read(self._sessions.key)
             null = f"(1 if {value.null} else 0)"
             owner = [self.key] if self.query.keyed is not None else []
+            # Null and the text 'null' are two sessions, but both have the number 0: so a word says which it is
             words = [*owner, f"0 if {value.null} else {value.text}", null]
             found = finds(self.whole.arrays, f"{prefix}_s_k", self._room, words, place)
             hashed, size, capacity = f"{prefix}_hash[{place}]", f"{prefix}_keys[{self.key}]", self._capacity
             found += [
                 f"if {hashed} < 0:",
                 f"    {hashed} = 0 if {value.null} else text_hash(0, text_starts, text_bytes, {value.text})",
+                # As Java's maps spread a hash code, whose lower bits choose the bucket
                 f"    {hashed} = {hashed} ^ ({hashed} >> 16)",
                 f"    {size} += 1",
+                # A ConcurrentHashMap doubles at three quarters, where a HashMap does so behind them
                 f"    if 4 * {size} >= 3 * {capacity}:",
                 f"        {capacity} *= 2",
             ]
@@ -153,6 +156,7 @@ class SessionWriter(WindowWriter):
             f"    {last}, {start} = -1, {timestamp}",
             *self._appends("head", self._place, "d", "d", "1"),
             f"{end} = {timestamp} + {self.window.span}",
+            # Earlier ends of the session stay in the heap: whoever finds one looks whether it is over
             f"timer_set({self.prefix}_ends, {end}, {null}, {self._place})",
             self._timer.asks(end),
         ]
@@ -178,6 +182,7 @@ class SessionWriter(WindowWriter):
         following = f"{self.prefix}_next"
         return [
             f"low, {latest} = {latest}, {last}",
+            # SessionWindowProcessor goes on with one pass through the session: the place moves on by one event
             f"if low >= 0 and {following}[low] >= 0 and {following}[{following}[low]] >= 0:",
             f"    low = {following}[low]",
             "if low < 0:",
@@ -198,6 +203,7 @@ class SessionWriter(WindowWriter):
             *found,
             f"if {size} > 0 and {timestamp} < {start} - {self.window.span}:",
             "    continue",
+            # A session that is over, but was not woken yet, takes no event: this one only passes, as in Siddhi
             f"if {size} > 0 and {timestamp} > {end}:",
             "    d = -1",
             "else:",
@@ -220,9 +226,11 @@ class SessionWriter(WindowWriter):
         assert self._timer is not None
         prefix = self.prefix
         known = [
+            # Several ends of one session may be due: it is looked at a single time
             f"if {prefix}_due_known[low] == 0:",
             f"    {prefix}_due_known[low] = 1",
             f"    {prefix}_due_keys[n] = low",
+            # The bucket in the upper bits, the session's number in the lower ones: keys of a bucket are as they came
             f"    {prefix}_place[low] = ({prefix}_hash[low] & ({self._capacity} - 1)) << 32 | low",
             "    n += 1",
         ]
@@ -230,6 +238,7 @@ class SessionWriter(WindowWriter):
         if self.query.keyed is not None:
             at = self.whole.arrays.declare(f"{prefix}_stays", NUMBER, f"ends {prefix}", width=3)
             noted = f"{at}[3 * high], {at}[3 * high + 1], {at}[3 * high + 2] = when, void, low"
+            # Ends of other keys of the partition go back into the heap behind the loop, which would meet them again
             stays = [f"if {self._owner}[low] != {self.key}:", f"    {noted}", "    high += 1", "    continue"]
             again = [
                 "for k in range(high):",
@@ -250,6 +259,7 @@ class SessionWriter(WindowWriter):
     def _sorts(self, by: str) -> list[str]:
         """Return what puts the sessions that may be over in the order of their ends, then of the map of their keys."""
         keys = f"{self.prefix}_due_keys, {self.prefix}_due_other"
+        # The sort is stable, so what matters less comes first
         sorts = [f"sort_places({keys}, {self.prefix}_{one}, text_starts, text_bytes, 0, n, 0)" for one in ("place", by)]
         return ["if n > 1:", *indent(sorts)]
 
@@ -263,6 +273,7 @@ class SessionWriter(WindowWriter):
             f"    if {prefix}_head_size[low] > 0 and {prefix}_end[low] <= due:",
             *indent(indent(self._ends("head", "low", leaving))),
         ]
+        # All sessions that are over are one chunk, as in Siddhi
         return [*self._sorts("end"), *results.hands_over([*groups.before(), *chunk, *groups.forgets()])]
 
     def _ends(self, name: str, place: str, leaving: list[str]) -> list[str]:
@@ -271,6 +282,7 @@ class SessionWriter(WindowWriter):
         return [
             f"d, {head}, {end}, {size} = {head}, -1, -1, 0",
             "while d >= 0:",
+            # A node that becomes free is linked to other free ones, so the next event is read before
             f"    following = {self.prefix}_next[d]",
             *indent(self._left(leaving)),
             "    d = following",
@@ -374,4 +386,5 @@ class LateSessionWriter(SessionWriter):
             *indent(indent(self._ends("prev", "low", leaving))),
         ]
         over = results.hands_over([*groups.before(), *chunk, *groups.forgets()])
+        # As in the operator all that is over becomes previous before any previous session ends: one may do both
         return [*self._sorts("end"), *moves, *self._sorts("until"), *over]

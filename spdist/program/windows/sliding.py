@@ -28,6 +28,7 @@ class Latest(Sliding):
         """Return what an app says."""
         match given.call.id, given.constants:
             case "length", (int(length),):
+                # Siddhi's LengthWindowProcessor sends a RESET behind each event that it cannot hold
                 return cls(length=size_of(length), resets=length < 1)
             case "time", (int(span),) if span > 0:
                 return cls(span=span)
@@ -52,6 +53,7 @@ class PassingWriter(WindowWriter):
     @property
     def left_at(self) -> str:
         """Source of the timestamp of an event that leaves."""
+        # `length(0)` expires an event with its own timestamp, `sort` of length 0 with the clock
         return f"{self.prefix}_ts[d]" if self.window.resets else "now"
 
     def enters(self, read: Callable[[int], Value], timestamp: str, leaving: list[str]) -> list[str]:
@@ -85,12 +87,14 @@ class SlidingStates(ListStates):
         held = deque(lists["head"])
         if not self.window.span:
             return held
+        # A program without timers has noted no wake-ups, but operators need them: they follow from what is held
         return [held, rest.noted.get("latest", EARLIEST), rest.due] if read.timed else self._timed(held)
 
     def _timed(self, held: deque[Arrival]) -> list[Any]:
         """Return what is held, the latest timestamp, and the wake-ups asked for."""
         span = self.window.span
         if self.window.length:
+            # `timeLength` asks for each event, `time` only for one that is later than all before it
             return [held, EARLIEST, [timestamp + span for timestamp, _ in held]]
         due: list[int] = []
         latest = EARLIEST

@@ -104,10 +104,12 @@ class SortedWriter(WindowWriter):
         places = []
         for number, (attribute, descending) in enumerate(self._orders):
             value = read(attribute)
+            # Texts are compared by their bytes: their numbers say nothing of an order
             if value.type is Type.STRING:
                 continue
             text = f"real_place({value.text})" if value.type in (Type.FLOAT, Type.DOUBLE) else value.text
             array = self.whole.arrays.declare(f"{prefix}_p{number}", NUMBER, self._nodes)
+            # `~` turns the order of all longs round; the least one has no negative
             places.append(f"{array}[d] = {f'~({text})' if descending else text}")
         return [
             *self._holds(read, timestamp),
@@ -117,6 +119,7 @@ class SortedWriter(WindowWriter):
             f"    append({links}, {key}, d)",
             "else:",
             f"    {fresh}, {rest} = d, -1",
+            # The first event too many puts the list in order: all go in anew, the new one last, so equal ones stay
             f"    if {ordered} == 0:",
             f"        {ordered}, {rest} = 1, {prefix}_head[{key}]",
             f"        {prefix}_head[{key}], {prefix}_head_end[{key}] = -1, -1",
@@ -156,6 +159,7 @@ class SortedWriter(WindowWriter):
     def _is_before(self, node: str) -> str:
         """Return the condition under which the new event comes before another one: of equal ones it is the last."""
         test = ""
+        # From the last one to the first: each decides unless its values are equal
         for number, (attribute, descending) in reversed(list(enumerate(self._orders))):
             is_text = self.query.read.types[attribute] is Type.STRING
             mine, other = (
@@ -216,6 +220,7 @@ class SortedStates(ListStates):
         for number, _, lists in held:
             own = lists["head"]
             places = [[of(row[place]) for of, place in orders] for _, row in own]
+            # Where a full list is in order already, putting it in order would change nothing
             in_order = len(own) == self.window.length and places == sorted(places)
             running.arrays[f"{query.name}_ordered"][number] = in_order
         events = [event for *_, lists in held for event in lists["head"]]

@@ -52,6 +52,7 @@ class WindowWriter:
         """Return the attributes that are read of an event behind its entering."""
         query, groups = self.query, self.groups
         read, whole = query.read, query.read.puts_out_expired or groups.conditions
+        # What leaves and is shown to nobody is only taken off the totals: their arguments are enough
         return query.shown if whole or (isinstance(read, Read) and read.shows_held) else groups.attributes()
 
     @property
@@ -114,6 +115,7 @@ class WindowWriter:
         arrays.declare(f"{prefix}_next", NUMBER, self._nodes, "-1")
         arrays.free_list(f"{prefix}_free")
         return [
+            # As `machine.kernels.allot`, but written out: a call that is given arrays costs more than what it does
             f"d = {prefix}_free[0]",
             "if d >= 0:",
             f"    {prefix}_free[0] = {prefix}_next[d]",
@@ -152,6 +154,7 @@ class WindowWriter:
         groups, prefix, key = self.groups, self.prefix, self.key
         lines = self.leaves(leaving)
         body = results.hands_over([*groups.before(), *lines, *groups.forgets()])
+        # In a partition a window that is empty forgets the latest timestamp, as its operator does
         if self.query.keyed is not None and not self.window.length and self.window.unique is None:
             body += [f"if {prefix}_head[{key}] < 0:", f"    {prefix}_latest[{key}] = {NEVER}"]
         return self._timer.wakes(body)
@@ -160,7 +163,9 @@ class WindowWriter:
         """Return what lets the events leave whose time is over, or the oldest where there are enough; see `enters`."""
         window, prefix, key = self.window, self.prefix, self.key
         full = f"if {prefix}_head_size[{key}] >= {window.length}:"
+        # Only the oldest arrival is looked at: a late event waits behind it, as in Siddhi's TimeWindowProcessor
         due = f"while {prefix}_head[{key}] >= 0 and {prefix}_ts[{prefix}_head[{key}]] <= now - {window.span}:"
+        # What is too old goes first: only then is it known whether there are still too many
         tests = [*([due] if window.span else []), *([full] if enters and window.length else [])]
         return [line for test in tests for line in self._leaves(test, leaving)]
 
@@ -197,6 +202,7 @@ class WindowWriter:
         if not self.groups.aggregated:
             return []
         group = self.whole.arrays.declare(f"{self.prefix}_g", NUMBER, self._nodes, "-1")
+        # Noted in the node, so that an event that leaves needs no lookup of its group's key
         return [f"{group}[d] = {self.groups.number}", *self.groups.counts()]
 
     def kept(self, place: int) -> Value:

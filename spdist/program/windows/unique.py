@@ -137,6 +137,7 @@ class UniqueBatches(Batched):
         # A real is looked for in a table by its text.
         real = first and type_of(key, given.scope, catalog(False)) in _REALS
         own = unique_by(given, (key,), joined=real)
+        # The operator computes the key of the row into which it has written the end of the period
         if found.replaces and found.time in own.places:
             raise NotTyped("a unique key of a time that the window writes", given.call.span)
         return replace(found, unique=replace(own, first=first, as_text=first or found.time is not None))
@@ -198,6 +199,7 @@ class UniqueStates(WindowStates):
         found = stored_unique(running, query, self.window, count, partial(events_of_nodes, running, query))
         came = running.arrays.get(f"{query.name}_came")
         for number, state in enumerate(found):
+            # Where nothing looks at the event, nobody notes whether there is one: an open batch has it
             is_known = bool(state.by_key) if came is None else came[number] != 0
             state.copied = stored_copy(running, query, number) if is_known or self.window.time is None else None
         for number, state in enumerate(found if read.timed else ()):
@@ -264,6 +266,7 @@ class UniqueBatchStates(UniqueStates):
         nothing = held.copied or (None,) * len(read.schema)
         if window.time is not None:
             times = [window.start or 0, *held.times[1:]] if held.times[1] is None else held.times
+            # Without a timeout no key is released again: any keys that differ will do
             keys = held.before_keys or map(str, range(len(held.before)))
             return [[[], [], held.copied, times, held.due], held.by_key, dict(zip(keys, held.before, strict=True))]
         table = HashMap((key, row) for key, (_, row) in held.by_key.items())

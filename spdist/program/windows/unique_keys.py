@@ -57,6 +57,7 @@ class UniqueKeys:
     def finds(self, writer: TypedWriter) -> tuple[list[str], Value]:
         """Return what finds the number of the key of the event that comes, and that key."""
         try:
+            # Computed once, as its words and its hash are read several times
             value = writer.kept(writer.write(self._unique.key))
         except NotTyped as why:
             joined = isinstance(self._unique.key, ast.FunctionCall) and self._unique.key.id == JOINED

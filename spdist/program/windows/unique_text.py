@@ -82,6 +82,7 @@ class ListWriter(UniqueWriter):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
+        # Operators look for an event among those held by its row, which must tell it from those of other keys
         self.query.kept = sorted({*self.query.kept, *self._unique.places})
         self._leaving: list[str] = []
         self.timestamp = ""
@@ -145,6 +146,7 @@ class UniqueTimeWriter(ListWriter):
             *indent([*self._unlinks("d"), *self._left(self._leaving)]),
             f"elif {old} < -1:",
             f"    {old} = {gone(old)}",
+            # A free node has its values until it is allotted again, so they can still be compared
             *indent(self._frees(old)),
             f"    if {self._are_equal('d', old)}:",
             *indent(indent(self._expired())),
@@ -224,10 +226,12 @@ class UniqueLengthWriter(ListWriter):
             f"if {old} >= 0:",
             f"    d = {old}",
             f"    if {passed} >= 0 and {held}[d] > {passed}:",
+            # Siddhi's list tears where the newest of several events is replaced: what comes next is not held
             f"        if d == {tail} and d != {head}:",
             f"            {torn} = 1",
             f"        {held}[d] = 0",
             *indent(indent(self._unlinks("d"))),
+            # The search goes on where it ended: the next one begins behind all that are held
             f"    if {passed} >= 0 and {tail} >= 0 and {held}[{tail}] > {passed}:",
             f"        {passed} = {held}[{tail}]",
             *indent(holds),
@@ -242,6 +246,7 @@ class UniqueLengthWriter(ListWriter):
             f"        {held}[d] = 0",
             *indent(indent([*self._unlinks("d"), *holds])),
             "    else:",
+            # There are too many keys, but none is held to leave: the new event does, with its own timestamp
             f"        d, left_at = {fresh}, {self.timestamp}",
             "if d >= 0:",
             *indent(self._goes(stays)),
@@ -250,6 +255,7 @@ class UniqueLengthWriter(ListWriter):
     def _goes(self, stays: str) -> list[str]:
         """Return what is done for an event that leaves; its node stays where it is held, or is its key's latest one."""
         prefix, keys, groups = self.prefix, self._keys, self.groups
+        # One that stays will leave once more, so its group must not lose it now
         counts = f"{prefix}_members[{prefix}_g[d]] += {stays}"
         goes = [
             *([counts] if groups.grouped and groups.aggregated else []),
@@ -328,6 +334,7 @@ class UniqueExternalWriter(UniqueBatchText, ExternalBatchWriter):
         for place in self.query.kept:
             arrays = self.whole.attribute(f"{prefix}_w", place, self.query.type_at(place), self._nodes)
             copies += [f"{one}[d] = {one}[m]" for one in arrays]
+        # A key that is in both keeps its place, and has the later event
         later = [f"m = {number}", "if m >= 0:", *indent([*copies, f"{number} = d"])]
         return [
             *self._each("left", later),
@@ -339,6 +346,7 @@ class UniqueExternalWriter(UniqueBatchText, ExternalBatchWriter):
             f"        {following}[{end}], {following}[d], {end} = d, -1, d",
             f"        {size} += 1",
             "    else:",
+            # The node of a key that was in both is left over
             f"        {following}[d], {prefix}_free[0] = {prefix}_free[0], d",
             "    d = m",
         ]
@@ -366,7 +374,9 @@ class UniqueBatchWriter(UniqueBatchText):
         capacity, hashed = f"{self.prefix}_capacity[{self.key}]", f"{self.prefix}_hash[d]"
         return [
             f"{hashed} = {self._keys.hashed(value)}",
+            # As `HashMap.hash` spreads a hash code, whose lower bits choose the bucket
             f"{hashed} = {hashed} ^ ({hashed} >> 16)",
+            # A HashMap doubles behind three quarters, and `clear` leaves it its buckets: so it never becomes smaller
             f"if 4 * {self.prefix}_head_size[{self.key}] > 3 * {capacity}:",
             f"    {capacity} *= 2",
         ]
@@ -374,12 +384,14 @@ class UniqueBatchWriter(UniqueBatchText):
     def _releases(self) -> list[str]:
         prefix, key = self.prefix, self.key
         each = [
+            # What is released carries the time of the release
             f"{prefix}_order[n], {prefix}_ts[d] = d, now",
             f"{prefix}_bucket[d] = {prefix}_hash[d] & ({prefix}_capacity[{key}] - 1)",
             "n += 1",
         ]
         places = f"{prefix}_order, {prefix}_spare, {prefix}_bucket, text_starts, text_bytes"
         copied = [f"d = {prefix}_head[{key}]", *self._copied.takes(Event(self._kept, "now", ""))]
+        # Behind the RESET for this batch: its first event, in the order of the buckets, is what the next one copies
         copied = [f"{self._copied.noted} = now", *(copied if self._copied.is_read else [])]
         return [
             "n = 0",
@@ -439,6 +451,7 @@ class UniquePeriodWriter(UniqueBatchWriter, PeriodWriter):
         """Return what is done with the first event of a chunk, which may have ended the open period."""
         if not self._full:
             return []
+        # The operator drops the chunk that finds a full period, also where its time has ended that
         anew = [f"if {ends} != 0:", f"    {self._full} = 0", f"{ends} = 0"]
         return [f"{self._drops} = {self._full}", f"if {self._drops} != 0:", *indent(anew)]
 
@@ -456,6 +469,7 @@ class UniquePeriodWriter(UniqueBatchWriter, PeriodWriter):
 
     @property
     def _calm(self) -> list[str]:
+        # What a join finds goes at the end of a period without keys, so that one must not be slept through
         left = [] if self._expires or not self._keeps else [f"{self.prefix}_left[{self.key}] < 0"]
         return [*super()._calm, *left, *([f"{self._full} == 0"] if self._full else [])]
 
@@ -463,4 +477,5 @@ class UniquePeriodWriter(UniqueBatchWriter, PeriodWriter):
         """Return what is done when a timer has ended the open period, given what releases it."""
         if not self._full:
             return released
+        # A full period was released when its last key came: its end only lets keys in again
         return [f"if {self._full} != 0:", f"    {self._full} = 0", "else:", *indent(released)]
