@@ -275,8 +275,8 @@ class Timers:
             before = timer.due[0]
             if before < until:
                 _skip(timer, until)
-            # Those that moved have put themselves back into the heap.
-            if timer.due[0] == before:
+            # Those that moved have put themselves back into the heap; one whose times have ended is due no more.
+            if timer.due and timer.due[0] == before:
                 self.push(timer)
             else:
                 skipped = True

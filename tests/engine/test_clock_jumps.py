@@ -107,6 +107,13 @@ def test_what_an_absence_puts_out_for_each_period_comes_out() -> None:
     assert len(out) == 8640
 
 
+def test_a_cron_trigger_whose_years_end_on_the_way_loses_no_event() -> None:
+    ending = "define trigger T at '0 0 12 * * ? 2020-2024'; define trigger U at every 1 millisec; "
+    count, out = woken(f"{ending}from S select v insert into O;", {"S": [(_BEGAN, ("a", 1, 0)), (_LATER, ("a", 2, 0))]})
+    assert [row for _, row in out] == [(1,), (2,)]
+    assert count < _FEW
+
+
 def test_an_app_whose_first_event_is_long_after_time_0_begins_there() -> None:
     text = (
         f"@app:playback(idle.time='100 millisecond', increment='1 sec') {_STREAMS}"
