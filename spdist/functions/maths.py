@@ -435,20 +435,25 @@ class Percentile:
     @staticmethod
     def add(state: list[Any], value: tuple[float | None, float]) -> list[Any]:
         """Take in a number."""
-        insort(state[1], float(_given(value[0])))
+        insort(state[1], float(_given(value[0])), key=_java_order)
         state[0] = value[1]
         return state
 
     @staticmethod
     def remove(state: list[Any], value: tuple[float | None, float]) -> list[Any]:
         """Take out a number."""
-        del state[1][bisect_left(state[1], float(_given(value[0])))]
+        del state[1][bisect_left(state[1], _java_order(float(_given(value[0]))), key=_java_order)]
         return state
 
     @staticmethod
     def result(state: list[Any]) -> float | None:
         """Return the percentile; null where there is no number."""
         return percentile_of(state[1], state[0]) if state[1] else None
+
+
+def _java_order(value: float) -> tuple[bool, float, float]:
+    """Return what orders a double as Java's ``Double.compareTo``: -0.0 comes before 0.0, and NaN is last."""
+    return (True, 0.0, 0.0) if math.isnan(value) else (False, value, math.copysign(1.0, value))
 
 
 def _given(value: float | None) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from spdist.engine.local.app import LocalApp, run
@@ -95,3 +97,13 @@ def test_a_percentile_is_that_of_its_group_and_of_what_has_not_left() -> None:
     assert Percentile.result(Percentile.remove(state, (2, 50.0))) is None
     with pytest.raises(ValueError, match="takes no null"):
         Percentile.add(state, (None, 50.0))
+
+
+def test_a_percentile_orders_numbers_as_java_does() -> None:
+    state = Percentile.initial()
+    for number in (3.0, math.nan, 0.0, -0.0, 1.0, math.nan):
+        Percentile.add(state, (number, 50.0))
+    assert [str(one) for one in state[1]] == ["-0.0", "0.0", "1.0", "3.0", "nan", "nan"]
+    for number in (0.0, math.nan, 3.0, math.nan):
+        Percentile.remove(state, (number, 50.0))
+    assert [str(one) for one in state[1]] == ["-0.0", "1.0"]
