@@ -11,7 +11,7 @@ from spdist.engine.local.app import LocalApp
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
-from spdist.operators.core.feedback import MOST_LEVELS, circular_streams
+from spdist.operators.core.feedback import MOST_LEVELS, Rounds, circular_streams
 
 _STREAM = "define stream S (k string, v int); define stream Other (v int); "
 _STREAM += "define window W (k string, v int) length(3); from Other select v insert into O; "
@@ -109,3 +109,14 @@ def test_circles_that_end_get_their_limit_back() -> None:
             one.send("S", 1003 + number, ("a", 5))
         one.send("S", 1010, deep)
         assert one.failures.count == failed
+
+
+def test_apps_in_other_threads_keep_their_limit_of_frames() -> None:
+    limit = sys.getrecursionlimit()
+    slow, quick = Rounds(), Rounds()
+    slow.enter(1)
+    quick.enter(1)
+    slow.leave()
+    assert sys.getrecursionlimit() >= limit + MOST_LEVELS, "the other one is still on its way"
+    quick.leave()
+    assert sys.getrecursionlimit() == limit

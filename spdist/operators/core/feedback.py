@@ -13,6 +13,7 @@ that went round and ended by itself.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Sequence
 
 from spdist.errors import EngineError, ErrorKind
@@ -35,6 +36,38 @@ class _Stopped(BaseException):
     """Ends all deliveries that are inside of one another; no `Exception`, so that none of them takes it for its own."""
 
 
+class _Frames:
+    """Python's limit of frames, which is one for all threads of the process.
+
+    State
+    -----
+    How many deliveries have it raised, and what it is without them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._raised = self._before = 0
+
+    def raise_limit(self) -> None:
+        """Let deliveries go deep, until `lower_limit`."""
+        with self._lock:
+            if not self._raised:
+                self._before = sys.getrecursionlimit()
+                # Depth is counted in deliveries: Python's own limit must not be met first.
+                sys.setrecursionlimit(self._before + MOST_LEVELS * _FRAMES_EACH)
+            self._raised += 1
+
+    def lower_limit(self) -> None:
+        """End that; the limit is as before where nobody else needs more."""
+        with self._lock:
+            self._raised -= 1
+            if not self._raised:
+                sys.setrecursionlimit(self._before)
+
+
+_FRAMES = _Frames()
+
+
 class Rounds:
     """Counts the deliveries of an app to streams that feed themselves.
 
@@ -43,22 +76,19 @@ class Rounds:
     ``stopped``: how many cascades were stopped, less those that ended by themselves since; from 0 to 5.
     """
 
-    __slots__ = ("_deepest", "events", "frames", "level", "stopped", "why")
+    __slots__ = ("_deepest", "events", "level", "stopped", "why")
 
     def __init__(self) -> None:
         self.stopped = 0
         self.why = ""
         self.level = self._deepest = 0
         self.events = 0
-        self.frames = 0
 
     def enter(self, count: int) -> None:
         """Begin a delivery of so many events."""
         if not self.level:
             self.events = self._deepest = 0
-            self.frames = sys.getrecursionlimit()
-            # Depth is counted in deliveries: Python's own limit must not be met first.
-            sys.setrecursionlimit(self.frames + MOST_LEVELS * _FRAMES_EACH)
+            _FRAMES.raise_limit()
         else:
             self.events += count
         self.level += 1
@@ -78,7 +108,7 @@ class Rounds:
         """End a delivery."""
         self.level -= 1
         if not self.level:
-            sys.setrecursionlimit(self.frames)
+            _FRAMES.lower_limit()
             if self._deepest > 1:
                 self.stopped = max(0, self.stopped - 1)
 
