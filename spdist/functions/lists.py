@@ -292,7 +292,8 @@ def _merge(values: list[Any], more: Any, distinct: Any = False) -> None:
 def _form(types: Types, add: Callable[..., None], remove: Callable[..., Any]) -> AggregatorForm:
     boxer = boxer_of(types[0])
     value = "{v}" if len(types) == 1 else "{v}[0]"
-    value, rest = (value, "") if boxer is None else (f"{boxer.__name__}({value})", "")
+    if boxer is not None:
+        value = f"{boxer.__name__}({value})"
     rest = ", {v}[1]" if len(types) == 2 else ""
     names = {f"list_{call.__name__.strip('_')}": call for call in (add, remove)}
     added, removed = names
