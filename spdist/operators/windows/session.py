@@ -141,6 +141,7 @@ class SessionWindow(Window):
             # Sets the end by this event, also where it came out of order; only the start is that of the session.
             self._open(key, current, timestamp, row)
             current.start = start
+        # Without a latency nobody holds it: it passes, and its value stays in the totals, as in Siddhi
         elif self.latency > 0:
             if previous.held:
                 self._end(previous)
