@@ -45,6 +45,7 @@ class Position:
             It cannot be read, or written.
         """
         try:
+            # Again where somebody was faster: the newest file is another one then.
             while numbers := self._numbers():
                 newest = max(numbers)
                 try:
@@ -52,6 +53,7 @@ class Position:
                 except FileNotFoundError:  # somebody has just gone on from there
                     continue
                 found.pop("owner", None)  # what files of version 0.18 and earlier say
+                # The new file first and then the old ones: at each moment there is one that can be read.
                 if self._claim(newest + 1, found):
                     for number in numbers:
                         with contextlib.suppress(OSError):
@@ -63,9 +65,11 @@ class Position:
 
     def save(self, value: Mapping[str, Any]) -> None:
         """Remember; on the disk when this returns. Raises FencedError where another source goes on from here."""
+        # Whoever claims the next number after this look reads a file of before or after; the own file counts no more.
         newest = max(self._numbers(), default=None)
         if self._own is None:
             owner = newest is None and self._claim(0, value)
+        # The own file may be gone where somebody has deleted the directory: it is made anew.
         elif owner := newest is None or newest <= self._own:
             write_whole(self._file(self._own), _written(value))
         if not owner:

@@ -151,6 +151,7 @@ class SourceContext:
 
     def kept(self, suffix: str) -> Path:
         """Return a path for what the source must remember: of this source alone, on the disk of this node."""
+        # The first source of a stream has no number, so that a position stays valid when a second one is added.
         further = f".{self._number}" if self._number else ""
         name = quote(f"{self.writer.topic}.{self.instance}{further}", safe=" ")
         return self.node.positions / f"{name}.{suffix}"
@@ -241,6 +242,7 @@ class Looping:
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(30.0)
+        # Who was replaced has nothing to save: the other one goes on from what it has found.
         with contextlib.suppress(FencedError):
             self._end()
 
@@ -260,18 +262,21 @@ class Looping:
             try:
                 pause = self._turn()
                 failures, self._problem = 0, None
+            # For good: another process goes on, and to try again would only disturb it.
             except FencedError as error:
                 self._problem = f"{self._name}: {error}"
                 log.warning("%s", self._problem)
                 return
             except (SpdistError, OSError) as error:
                 failures += 1
+                # The exponent is bounded, too: a float overflows after some hundred failures.
                 pause = min(self._LONGEST_PAUSE_S, self._PAUSE_S * 2 ** min(failures, 10))
                 self._problem = f"{self._name}: {error}"
                 if failures in (1, 10) or failures % 100 == 0:
                     log.warning("%s; trying again", self._problem)
             except Exception as error:
                 failures += 1
+                # Nobody has foreseen it, so it is not likely to pass soon.
                 pause = self._LONGEST_PAUSE_S
                 self._problem = f"{self._name}: {type(error).__name__}: {error}"
                 if failures == 1:

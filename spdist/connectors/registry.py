@@ -197,6 +197,7 @@ def _with_brought(group: str, kind: type[Declared], built_in: Mapping[str, Decla
             continue
         if not isinstance(one.value, kind):
             log.warning("'%s' of the package %s is no %s: %r", one.name, one.package, kind.kind, one.value)
+        # A package must not take the place of what is built in, on which apps rely.
         elif one.value.type in known:
             log.warning(
                 "the package %s brings a %s '%s'; there is one already, which stays",

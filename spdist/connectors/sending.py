@@ -182,6 +182,7 @@ class Sinks:
         by_place: dict[tuple[int, int], list[list[Outgoing]]] = {}
         for one in deliveries:
             runs = by_place.setdefault((one.sink, one.destination), [])
+            # Runs keep the order of one destination; between destinations there is none to keep.
             if runs and _follows(one, runs[-1][-1]):
                 runs[-1].append(one)
             else:
@@ -189,6 +190,7 @@ class Sinks:
         for place, runs in by_place.items():
             for run in map(_together, runs):
                 if place not in self._open:
+                    # Opened when it is first used: a destination that gets nothing needs no connection.
                     self._open[place] = open_sink(run[0].kind, run[0].options, self._context)
                 self._send(self._open[place], run)
 
@@ -217,6 +219,7 @@ class Sinks:
                 sink.send(left)
             except SendError as error:
                 left = left[error.done :]
+                # Some were sent, so the receiver is there: `_send` tries the rest with all tries again.
                 if error.lasting or not error.done:
                     raise
             else:
@@ -237,6 +240,7 @@ class Sinks:
             return left, error
         finally:
             if self._waited:
+                # Whoever was told that sending waits is told that it goes on, however the wait ended.
                 self._waited = False
                 self._context.waiting(None)
         return left, None
@@ -275,6 +279,7 @@ class Sinks:
         told = context.error_text(error)
         events = EventList()
         for place, (ts, row) in enumerate(delivery.events):
+            # All of a delivery are one chunk, as they were put out together.
             events.add(ts, delivery.seq, b"", place, ts, (*row, told))
         self._append(topic, Payload(schema).encode(events.events()), len(events), delivery)
         return True
@@ -284,6 +289,7 @@ class Sinks:
         append_error(self._context.transport, self._context.app, entry, delivery.producer, delivery.seq << EVENT_BITS)
 
     def _append(self, topic: str, value: bytes, count: int, delivery: Delivery) -> None:
+        # A delivery has several events: each has a number of its own, the same after a failure.
         seq = delivery.seq << EVENT_BITS
         self._context.transport.append([Record(topic, 0, value, count, delivery.producer, seq, NO_CLOCK)])
 
@@ -291,6 +297,7 @@ class Sinks:
 def _follows(one: Outgoing, before: Outgoing) -> bool:
     """Tell whether a sink can be given what goes to one place and what went there before it together."""
     if isinstance(one, Deliveries) and isinstance(before, Deliveries):
+        # Equal in all but the payloads, and numbered on from there: then one sequence can say it of all.
         return one == replace(before, payloads=one.payloads, first=before.first + len(before))
     return isinstance(one, Delivery) and isinstance(before, Delivery)
 

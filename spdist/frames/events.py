@@ -87,6 +87,7 @@ class StreamEvents(Sequence[Event], Shown):
             For each attribute the values: Arrow arrays of `spdist.mapping.columns.ARROW`; of objects lists.
         """
         if len(times) and (times[1:] < times[:-1]).any():
+            # Stable, so that events of one time keep their order.
             order = numpy.argsort(times, kind="stable")
             times = times[order]
             columns = [
@@ -95,6 +96,7 @@ class StreamEvents(Sequence[Event], Shown):
                 else column.take(pa.array(order))
                 for column in columns
             ]
+        # Objects have no Arrow type: with one of them all become rows.
         if columns and not any(isinstance(column, list) for column in columns):
             batch = pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns)))))
             return cls(schema, times.tolist(), ColumnarRows(batch, lambda: None))
@@ -104,6 +106,7 @@ class StreamEvents(Sequence[Event], Shown):
     def in_order(self) -> StreamEvents:
         """Return the events in the order of their times; those of one time keep their order."""
         times = self.times
+        # Most come in order: these are neither copied nor looked up.
         if all(before <= after for before, after in pairwise(times)):
             return self
         order = sorted(range(len(times)), key=times.__getitem__)
@@ -169,6 +172,7 @@ class StreamEvents(Sequence[Event], Shown):
             A query has put out a value that is not of its attribute's type.
         """
         if self._table is None:
+            # A name that is free: a stream may have an attribute called `timestamp`.
             name = next((one for one in TIME_COLUMNS if one not in self.schema.names), TIME_COLUMNS[-1])
             times = pa.array(self.times, pa.int64()).cast(pa.timestamp("ms", "UTC"))
             self._table = arrow_table(self.schema, self.rows).add_column(0, name, times)
@@ -184,6 +188,7 @@ class StreamEvents(Sequence[Event], Shown):
 
         times, *columns = self.to_arrow().columns
         frame = pd.DataFrame(dict(zip(self.schema.names, map(_series, columns), strict=True)))
+        # Set afterwards: with an index pandas would look up the values of the columns by it.
         frame.index = pd.DatetimeIndex(times.to_pandas(), name="time")
         return frame
 
@@ -228,6 +233,7 @@ def arrow_table(schema: Schema, rows: Sequence[Row]) -> pa.Table:
             column = _objects([row[number] for row in rows])
         else:
             column = to_column([row[number] for row in rows], kind, name)
+        # Events carry a float with 64 bits, as a cast double is not rounded; a table has the declared type.
         columns.append(column.cast(pa.float32()) if kind is Type.FLOAT else column)
     return pa.table(columns, list(schema.names))
 

@@ -56,6 +56,7 @@ def write_file(table: Any, path: Path) -> None:
         The file cannot be written, or its name has no suffix that is known.
     """
     _, write = _FORMS[check_suffix(path)]
+    # Next to the file: a rename replaces it in one step only within one file system.
     part = path.with_name(f".{path.name}.part")
     with _told(f"cannot write {path}"):
         try:
@@ -98,6 +99,7 @@ def _read_dataset(path: Path, form: str) -> NamedColumns:
 
     def get(name: str) -> Any:
         with _told(f"cannot read {path}"):
+            # Column by column when it is asked for: of a wide file only the attributes are read.
             return found.to_table(columns=[name]).column(0)
 
     return NamedColumns(found.schema.names, get)
@@ -126,6 +128,7 @@ def _read_json(path: Path, schema: Schema) -> NamedColumns:
     import pyarrow.json
 
     with path.open(encoding="utf-8-sig") as lines:
+        # Arrow is told the types of what is there, and only the lines say what that is: the first stands for all.
         first = json.loads(next(filter(str.strip, lines), "{}"))
     if not isinstance(first, dict):
         raise ValueError("its first line is no JSON object")
@@ -177,6 +180,7 @@ def _json_values(column: Any) -> list[Any]:
     if pa.types.is_timestamp(column.type):
         column = pc.strftime(column, "%Y-%m-%dT%H:%M:%SZ")  # with ms, which are what a second is made of there
     elif pa.types.is_floating(column.type):
+        # json.dumps would write NaN and Infinity, which are no JSON.
         column = pc.if_else(pc.is_finite(column), column, None)
     values: list[Any] = _flat(column).to_pylist()
     return values

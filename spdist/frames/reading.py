@@ -74,6 +74,7 @@ def to_frame(events: Iterable[tuple[int, Sequence[Any]]], names: Schema | Sequen
         return StreamEvents(names, times, rows).to_pandas()
     import pandas as pd
 
+    # As ms and not as ns, whose range ends in the year 2262.
     index = pd.DatetimeIndex(pd.array(times, "datetime64[ms]"), name="time").tz_localize("UTC")
     return pd.DataFrame(rows, columns=list(names), index=index)
 
@@ -100,6 +101,7 @@ def read_events(given: Any, schema: Schema, time: str | None = None, time_unit: 
     if isinstance(given, StreamEvents):
         if given.schema == schema:
             return given.in_order()
+        # Its times are ms since 1970, whatever the caller says of other events.
         time_unit = "ms"
     columns = columns_of(given, schema)
     if columns is None:
@@ -191,6 +193,7 @@ def _of_dictionaries(rows: list[Any]) -> NamedColumns:
 
     def get(name: str) -> list[Any]:
         try:
+            # One call for the column; which row has no such name is looked for only when that fails.
             return list(map(itemgetter(name), rows))
         except (LookupError, TypeError):
             for row, values in enumerate(rows):
@@ -216,6 +219,7 @@ def _of_pairs(pairs: list[Any], schema: Schema, time_unit: TimeUnit | None) -> S
 
 def _in_order(row: int, values: Any, schema: Schema, names: frozenset[str]) -> Sequence[Any]:
     """Return the values of an event in the order of the attributes."""
+    # Tuples first, as most rows are: the check of an abstract class costs more.
     if type(values) is tuple or (isinstance(values, Sequence) and not isinstance(values, str | bytes)):
         if len(values) == len(schema):
             return values

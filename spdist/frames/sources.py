@@ -38,7 +38,9 @@ def columns_of(given: Any, schema: Schema) -> NamedColumns | None:
     # Neither library is loaded to find out.
     libraries = {base.__module__.partition(".")[0] for base in type(given).__mro__}
     if "polars" in libraries and hasattr(given, "collect"):
+        # A lazy frame of polars has no values yet.
         given = given.collect()
+    # Before Arrow's interface, which pandas has as well: it would lose the index.
     if "pandas" in libraries and hasattr(given, "columns"):
         return _of_pandas(given)
     if isinstance(given, pa.RecordBatch) or hasattr(given, "__arrow_c_stream__"):
@@ -59,6 +61,7 @@ def _of_pandas(frame: Any) -> NamedColumns:
     levels = {name: place for place, name in enumerate(frame.index.names) if name not in (None, *frame.columns)}
     index = None
     if frame.index.dtype.kind == "M":  # datetimes, with zone or without
+        # An index without a name is called as `reset_index` calls it.
         index = "index" if frame.index.name is None else frame.index.name
         levels.setdefault(index, 0)
 

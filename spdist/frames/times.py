@@ -64,6 +64,7 @@ def time_column(names: Sequence[str], schema: Schema, wanted: str | None, index:
         raise MappingError(f"there is no column '{wanted}'", hint=f"{near} {listed}" if near else listed)
     usual = [name for name in TIME_COLUMNS if name in names]
     own = [name for name in usual if name not in schema.names]
+    # What is no attribute comes first: an attribute called `time` may mean something else.
     for found in (*own, index, *usual):
         if found is not None:
             return found
@@ -118,6 +119,7 @@ def milliseconds(values: Any, name: str, unit: TimeUnit | None = None) -> Any:
     kind = column.type
     if types.is_timestamp(kind):
         ticks = _numpy(column.cast(pa.int64()))
+        # Floored and not cut towards zero, so that times before 1970 stay in their ms.
         return ticks * 1000 if kind.unit == "s" else ticks // int(_PER_MS[kind.unit])
     if types.is_date(kind):
         return _of_dates(values, column, name)
@@ -152,7 +154,9 @@ def _of_numbers(column: Any, name: str, unit: TimeUnit | None) -> Any:
         row = int(far.argmax())
         raise MappingError(f"row {row}: {numbers[row]} in '{name}' is no time", hint=f"{_HINT}; rows count from 0")
     if not whole:
+        # Rounded: seconds such as 1.001 are no exact double, and would lose a ms.
         return numpy.rint(numbers / per_ms).astype(numpy.int64)
+    # Whole numbers stay whole: ns since 1970 have more digits than a double.
     numbers = numbers.astype(numpy.int64)
     return numbers * 1000 if unit == "s" else numbers // int(per_ms)
 
@@ -183,5 +187,6 @@ def _of_texts(column: Any, name: str) -> Any:
         except ValueError:
             hint = f"{_HINT}; rows count from 0"
             raise MappingError(f"row {row}: {shown(text)} in '{name}' is no time", hint=hint) from None
+        # Whole ms by integer division of time spans, which have no rounding.
         made[row] = ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
     return made

@@ -39,6 +39,7 @@ def as_arrow(values: Any) -> Any:
     try:
         if hasattr(values, "to_arrow"):  # of polars
             return values.to_arrow()
+        # Arrow's own interface spares a copy.
         return pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
@@ -111,8 +112,10 @@ def _is_alike(found: Any, kind: Type) -> bool:
 
 def _cast(column: Any, kind: Type) -> Any:
     real = kind is Type.FLOAT or kind is Type.DOUBLE
+    # Whole numbers are checked, so that 2.5 is no int; a real may lose digits, as in Java.
     made = column.cast(ARROW[kind], safe=not real)
     if kind is Type.FLOAT:
+        # Rounded to 32 bits and carried with 64, as all floats are.
         made = made.cast(pa.float32(), safe=False).cast(ARROW[kind])
     return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
 
@@ -146,10 +149,12 @@ def to_row(values: Sequence[Any] | Mapping[str, Any], schema: Schema, stream: st
 def _value(value: Any, kind: Type, name: str) -> Any:
     if value is None or kind is Type.OBJECT:
         return value
+    # A scalar of numpy is no int to Python.
     plain: Any = value.item() if hasattr(value, "dtype") and hasattr(value, "item") else value
     is_number = isinstance(plain, Real | Decimal) and not isinstance(plain, bool)
     if kind in _RANGES:
         low, high = _RANGES[kind]
+        # The range first: int() raises for infinities and NaN, which no range has.
         if is_number and low <= plain <= high and plain == int(plain):
             return int(plain)
     elif kind is Type.FLOAT or kind is Type.DOUBLE:

@@ -29,6 +29,7 @@ class _Short(Repr):
     """The beginning of a value. Maps and lists of an app hold others again and again: their own text has no end."""
 
     def repr1(self, x: Any, level: int) -> str:
+        # Also subclasses, as a Java map of an app is one: Repr looks at the name of the class only.
         if isinstance(x, dict):
             return self.repr_dict(x, level)
         if isinstance(x, list):
@@ -46,6 +47,7 @@ def check_depth(tree: Any, text: str) -> None:
     """Raise ValueError where a tree of lists and dictionaries, read from `text`, nests deeper than `MAX_DEPTH`."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
+    # Level by level and not by recursion: the depth that is to be bounded would else be that of Python's stack.
     level = [tree]
     for _ in range(MAX_DEPTH):
         values = chain.from_iterable(node.values() if isinstance(node, dict) else node for node in level)

@@ -79,6 +79,7 @@ def write_value(value: Any) -> Any:
         if math.isnan(value):
             return {"$double": "NaN"}
         return float(value) if math.isfinite(value) else {"$double": "Infinity" if value > 0 else "-Infinity"}
+    # A bool before the ints, since to Python it is one.
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, int) and -(2**63) <= value < 2**63:
@@ -86,6 +87,7 @@ def write_value(value: Any) -> Any:
     if isinstance(value, list | tuple | HashSet):
         return [write_value(part) for part in value]
     if isinstance(value, set | frozenset):
+        # A set of Python has no order of its own: by their texts it is the same each time.
         return sorted((write_value(part) for part in value), key=repr)
     if isinstance(value, Mapping):
         return {_key(key): write_value(part) for key, part in value.items()}

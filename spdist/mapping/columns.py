@@ -75,7 +75,7 @@ TIMER = -1
 MAX_PATH_BYTES = 64
 #: Numbers below this are one byte; above, a byte that tells their length goes before them.
 _SMALL = 0xF0
-_END = b"\xff"
+_END = b"\xff"  # above the first byte of any number: an event comes after what it causes
 #: Of so many paths it is remembered which one follows.
 _MOST_SIBLINGS = 1 << 16
 _SMALL_NUMBERS = tuple(bytes([number]) for number in range(_SMALL))
@@ -139,7 +139,7 @@ class ColumnarRows(Sequence[Row]):
         chunks = zip(*(part._columns.columns for part in parts), strict=True)
         made = cls(_batch([pa.concat_arrays(column) for column in chunks]), parts[0]._wanted)
         lists = [part._rows for part in parts if part._rows is not None]
-        if len(lists) == len(parts):
+        if len(lists) == len(parts):  # else rows would be made that nobody may look at
             made._rows = list(chain.from_iterable(lists))
         return made
 
@@ -288,7 +288,7 @@ class Events:
 
     def __post_init__(self) -> None:
         """Make arrays of lists."""
-        same = self.ts is self.at
+        same = self.ts is self.at  # asked before arrays are made of them, which would be two
         self.at, self.order, self.chunk = map(_int64, (self.at, self.order, self.chunk))
         self.ts = self.at if same else _int64(self.ts)
 
@@ -400,7 +400,7 @@ class EventList:
 
     def events(self) -> Events:
         """Return what was added."""
-        return Events(self.at, self.order, [*self.path], self.chunk, self.ts, [*self.rows])
+        return Events(self.at, self.order, [*self.path], self.chunk, self.ts, [*self.rows])  # `clear` empties lists
 
     def clear(self) -> None:
         """Forget all events."""

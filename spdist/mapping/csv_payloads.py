@@ -59,6 +59,7 @@ class CsvSink:
     def _line(self, values: list[str]) -> str:
         out = io.StringIO()
         csv.writer(out, delimiter=self._delimiter, lineterminator="\n").writerow(values)
+        # Without the newline of the writer: payloads are joined by newlines, and a single one ends without.
         return out.getvalue()[:-1]
 
     def snapshot(self) -> Any:
@@ -115,6 +116,7 @@ class CsvSource:
             lines = [line for line in csv.reader(io.StringIO(text), delimiter=self._delimiter, strict=True) if line]
         except csv.Error as error:
             raise self._setting.bad(f"these are no lines of csv ({error}): {shown(text)}") from error
+        # Before the header is taken off: a payload that is refused as a whole leaves the header due.
         check_events(lines)
         if self._header_due:
             self._header_due = False
@@ -133,6 +135,7 @@ class CsvSource:
             How long one may be.
         """
         columns, delimiter = self._columns, self._delimiter
+        # The header is in the state of `read`, and properties (trp:) do not come with payloads that are read together.
         if self._header_due or not all(column.isdecimal() for column in columns):
             return [None] * len(payloads)
         cells = [
@@ -141,6 +144,7 @@ class CsvSource:
         rows: list[tuple[Any, ...] | None] = []
         for payload in payloads:
             row = None
+            # `_text` makes nothing of what is no text, and 0 < len sends that to `read`, which says why.
             text = _text(payload)
             if 0 < len(text) < _PLAIN_LENGTH and len(payload) <= largest and _UNUSUAL.search(text) is None:
                 texts = text.split(delimiter)
@@ -149,6 +153,7 @@ class CsvSource:
                 except Exception:  # `read` says why
                     pass
                 else:
+                    # A reader has refused a text: whether that is an error, or null, `read` decides.
                     row = None if None in row else row
             rows.append(row)
         return rows
@@ -170,6 +175,7 @@ class CsvSource:
             found = properties.get(column.removeprefix(TRANSPORT_PREFIX))
             if found is not None:
                 return str(found)
+        # A line with too few values raises below even where `fail.on.unknown.attribute` is false: that is about types.
         elif column.isdecimal() and int(column) < len(line):
             return line[int(column)]
         raise self._setting.bad(f"nothing is there for '{name}' in {shown(line)}")

@@ -110,6 +110,7 @@ class ReadPayloads(NamedTuple):
         places = numpy.arange(count) - numpy.repeat(numpy.cumsum(counts) - counts, counts)
         most = int(counts.max())
         # Each path is one object: to compare two of them costs less.
+        # Events that are alone in their payload have no path, as where a source reads payloads one by one.
         paths = [*(child(b"", place) for place in range(most)), b""]
         path = [paths[place] for place in numpy.where(sizes > 1, places, most).tolist()]
         return Events(times, orders, path, places, times, rows)
@@ -164,20 +165,24 @@ class ColumnReader:
 
     def _completed(self, payloads: Any, batch: Any, doubts: Any, counts: Any) -> ReadPayloads:
         """Return what the loop has read, after payloads with `doubts` are read otherwise."""
+        # A payload in doubt keeps one place; its rows are replaced by the one that is read again.
         rest = numpy.where(doubts, 1, counts)
         several = None if rest.max() == 1 else rest
         doubtful = numpy.flatnonzero(doubts)
         if not len(doubtful):
             return ReadPayloads(self._rows(batch), batch, several)
+        # Where most payloads are read twice, the loop only costs; it is tried again later, as payloads may change.
         self._paused = _PAUSE if 2 * len(doubtful) > len(payloads) else 0
         again, columns = self._by_arrow(payloads.take(pa.array(doubtful)))
         if columns is None and None not in again:
             read = ColumnarRows.of(again, self._kinds, range(len(self._kinds)))  # type: ignore[arg-type]
             columns = None if read is None else read.named(self._schema)
+        # Where each row comes from: the loop's batch, or behind its end what was read again.
         places = numpy.arange(batch.num_rows)
         begins = numpy.cumsum(counts) - counts
         places[begins[doubtful]] = len(places) + numpy.arange(len(doubtful))
         lost = numpy.repeat(doubts, counts)
+        # The first row of a payload in doubt stays as its place; the others that the loop has counted go.
         lost[begins[doubtful]] = False
         places = places[~lost]
         if columns is None:
@@ -207,8 +212,10 @@ class ColumnReader:
                 table = _table(lines, schema)
             except (pa.ArrowException, OverflowError):
                 continue
+            # Where a line holds two objects, rows and payloads do not belong together.
             if table.num_rows != len(payloads) or table.schema != schema:
                 return None
+            # The form that has fitted is tried first the next time: a try that fails costs a parse.
             if form is not self._forms[0]:
                 self._forms.reverse()
             columns = [column.combine_chunks() for column in table.columns]
@@ -311,10 +318,12 @@ class JsonLoop:
         # Of events in arrays there are no more than braces.
         is_array = size > 0 and bool((own.take(bounds[:-1] - bounds[0], mode="clip") == ord("[")).any())
         rows = count + (int(numpy.count_nonzero(own == ord("{"))) if is_array else 0)
+        # `size` for each attribute: the texts of one attribute are at most all bytes of the payloads.
         values = _Written(count, rows, width, size)
         values.fill(loops, data, bounds, self._largest, self._words, self._word_ends, self._kinds)
         columns = [values.column(number, kind) for number, kind in enumerate(self._types)]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+        # The loop copies bytes without a look at whether they are UTF-8.
         batch.validate(full=True)
         return batch, values.doubts, values.counts
 
@@ -342,6 +351,7 @@ class _Written:
     def column(self, number: int, kind: Type) -> Any:
         """Return the values of an attribute as an Arrow array."""
         known = self.known[number] != MISSING
+        # Arrow reads a missing buffer of bits as all valid.
         valid = None if known.all() else bits(known)
         if kind is Type.STRING:
             return self._texts(number, valid)
@@ -366,6 +376,7 @@ class _Written:
         if not len(places):
             return
         values = self._texts(number).take(pa.array(places)).cast(pa.float64()).to_numpy()
+        # A text such as 1e400 is infinite here: what the mapping makes of it, it says itself.
         sure = numpy.isfinite(values)
         if kind is Type.FLOAT:
             # Also of what is too small for a float nothing but a sign is left.
@@ -374,6 +385,7 @@ class _Written:
             sure &= (numpy.abs(values) < SURELY_REAL) & (values != 0)
         self.reals[number, places] = values
         if not sure.all():
+            # From a row to its payload: the first one whose rows end behind it.
             self.doubts[numpy.searchsorted(numpy.cumsum(self.counts), places[~sure], side="right")] = True
 
 
@@ -407,6 +419,7 @@ def _table(lines: Any, schema: Any) -> Any:
 
 
 def _narrowed(kind: Type, column: Any) -> Any:
+    # Rounded to 32 bits as the mapping does, and carried with 64 as all floats are.
     return column.cast(pa.float32()).cast(pa.float64()) if kind is Type.FLOAT else column
 
 
@@ -415,6 +428,7 @@ def _surely_alike(kind: Type, numbers: Any) -> bool:
     if kind not in _REALS:
         return True
     signed = kind is Type.FLOAT and numpy.signbit(numbers[numbers == 0]).any()
+    # NaN is not less than anything: a column with one is looked at value by value.
     return bool(numpy.abs(numbers).max() < SURELY_REAL and not signed)
 
 

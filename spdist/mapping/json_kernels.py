@@ -107,21 +107,25 @@ def _behind_digits(data, at, end, whole):  # type: ignore[no-untyped-def]
 @_part
 def _number(data, at, end):  # type: ignore[no-untyped-def]
     """Return where a number ends, or -1, its digits as a whole number, the power of ten, and whether it is a real."""
+    # 45 is a minus: `whole` has no sign, which the caller reads itself.
     at += _is(data, at, end, 45)
     is_real, power = False, numpy.int64(0)
     first = at
     at, whole = _behind_digits(data, at, end, numpy.uint64(0))
+    # JSON has no leading zeros (48 is one): Python's reader refuses them, so must this.
     if at > first + 1 and _octet(data, first) == 48:
         at = -1
     if at > 0 and _is(data, at, end, 46):
         is_real, first = True, at + 1
         at, whole = _behind_digits(data, first, end, whole)
+        # Each digit behind the point is one negative power of ten of the whole number that all digits make.
         power = first - at
     if at > 0 and (_is(data, at, end, 101) or _is(data, at, end, 69)):
         is_real, at = True, at + 1
         down = _is(data, at, end, 45)
         at += down or _is(data, at, end, 43)
         at, written = _behind_digits(data, at, end, numpy.uint64(0))
+        # Far beyond any exponent of a double, and small enough to be added to `power` without overflow.
         written = min(written, numpy.uint64(_LONGEST))
         power += numpy.int64(written) * (-1 if down else 1)
     return at, whole, power, is_real
@@ -163,6 +167,7 @@ def _text(data, at, end):  # type: ignore[no-untyped-def]
         octet = _octet(data, at)
         if octet == 34:
             return at + 1
+        # A control character, which JSON forbids, or a backslash (92): escapes are the mapping's.
         if octet < 32 or octet == 92:
             return -1
         at += 1
@@ -173,16 +178,19 @@ def _text(data, at, end):  # type: ignore[no-untyped-def]
 def _real(whole, power, is_negative, is_float):  # type: ignore[no-untyped-def]
     """Return a real number, and whether it is surely what the mapping reads."""
     value = numpy.float64(whole)
+    # One rounding only: a power of ten up to the 22nd is an exact double, see Clinger in the module's docstring.
     value = value / _TENS[numpy.uintp(-power)] if power < 0 else value * _TENS[numpy.uintp(power)]
     value = -value if is_negative else value
     if not is_float:
         return value, True
+    # A float -0 is read otherwise: the mapping makes a zero without a sign of it.
     return numpy.float64(numpy.float32(value)), abs(value) < SURELY_REAL and not (is_negative and value == 0)
 
 
 @_part
 def _whole(whole, is_negative, most):  # type: ignore[no-untyped-def]
     """Return a whole number, and whether it is not beyond those of its type, of which `most` is the greatest."""
+    # Of -2^63 the digits alone wrap to the number itself, and its negation is itself again.
     number = numpy.int64(whole)
     return (-number if is_negative else number), whole <= most + numpy.uint64(is_negative)
 
@@ -210,9 +218,11 @@ def _value(data, at, end, kind, is_read):  # type: ignore[no-untyped-def]
         return (_behind_letters(data, at + 1, end, _ALSE) if _is(data, at, end, 102) else -1), THERE, 0, 0.0
     is_negative = _is(data, at, end, 45)
     at, whole, power, is_real = _number(data, at, end)
+    # A whole number is no double to the mapping, except in arrays, where values are read from their text; 0 may be -0.
     is_whole = not is_real and kind == DOUBLE
     if at < 0 or (is_real and kind <= LONG) or (is_whole and not (is_read and 0 < whole <= _EXACT)):
         return -1, MISSING, 0, 0.0
+    # Kinds are ordered: TEXT, INT and LONG come before the reals, and TEXT has returned above.
     if kind <= LONG:
         number, is_sure = _whole(whole, is_negative, _MOST[kind])
         return (at if is_sure else -1), THERE, number, 0.0

@@ -141,8 +141,10 @@ class JsonSource(Stateless):
     def _tree(self, payload: Any) -> Any:
         text = self._setting.text_of(payload, "json")
         try:
+            # Python's reader takes NaN and Infinity, which JSON has not.
             tree = json.loads(text, parse_constant=_no_constant) if self._paths is None else _permissive(text)
             check_depth(tree, text)
+        # Python's reader meets its own limit of recursion before `check_depth` can count.
         except (ValueError, RecursionError) as error:
             raise self._setting.bad(f"this is no JSON that can be read ({error}): {shown(payload)}") from error
         if self._enclosing is not None:
@@ -163,6 +165,7 @@ class JsonSource(Stateless):
         event = self._unwrapped(tree)
         events = event if isinstance(event, list) else [event]
         check_events(events)
+        # One event that does not fit raises, and so refuses the payload: nothing here is told to `lost`.
         return [self._strict(one) for one in events]
 
     def _unwrapped(self, element: Any) -> Any:
@@ -192,6 +195,7 @@ class JsonSource(Stateless):
         if kind is Type.FLOAT and type(value) in (int, float):
             return float32(float(value))
         low, high = (INT_MIN, INT_MAX) if kind is Type.INT else (LONG_MIN, LONG_MAX)
+        # The very type: isinstance would take a bool for an int.
         wanted = {Type.BOOL: bool, Type.DOUBLE: float}.get(kind, int)
         if type(value) is not wanted or (wanted is int and not low <= value <= high):
             raise self._setting.bad(f"'{name}' is no {kind}: {shown(value)}")
@@ -206,6 +210,7 @@ class JsonSource(Stateless):
         return self._row(lambda name, _: event.get(name, MISSING), lost)
 
     def _by_paths(self, element: Any, properties: Mapping[str, Any], lost: Lost) -> tuple[Any, ...] | None:
+        # `_row` asks for the attributes in the order of the schema, as the paths are.
         paths = iter(self._paths or ())
 
         def value(_name: str, _type: Type) -> Any:
@@ -253,6 +258,7 @@ def _text(value: Any) -> str:
 
 def _permissive(text: str) -> Any:
     """Return what paths look into: bare words and single quotes too, where both of the readers that Siddhi uses do."""
+    # Only for its refusal: what it parses is thrown away.
     parse_gson(text)
     return parse_smart(text)
 
@@ -279,6 +285,7 @@ MISSING = object()
 
 def find(path: JsonPath, tree: Any) -> Any:
     """Return what is at `path` in a parsed JSON text, a list where it may name several places, or `MISSING`."""
+    # A path into null leads nowhere, also the path of the root.
     if tree is None:
         return MISSING
     try:

@@ -46,6 +46,7 @@ def _memory(width: int, kind: Any) -> tuple[Any, Any]:
     @intrinsic
     def read(_typing: Any, at: Any) -> Any:
         def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            # Addresses are anywhere in a buffer: without align=1 LLVM may assume a multiple of the width.
             return builder.load(pointer(builder, arguments[0]), align=1)
 
         return kind(types.int64), code
@@ -139,15 +140,18 @@ def _shortest(number, shift, is_float):  # type: ignore[no-untyped-def]
         Whether it is the mantissa of a float.
     """
     behind = _POWERS[numpy.int64(shift)]
+    # Times four: a bit for the middles, half a last bit away, and one for what `_rounded` has cut off.
     ten, four = _TENS[behind], number * _4
     lower = _rounded(four - _2, ten, shift, is_float)
     value = _rounded(four, ten, shift, is_float)
     upper = _rounded(four + _2, ten, shift, is_float)
     digits = value // _4
+    # A multiple of ten between the middles has a digit less; there is one at most, as they are less than ten apart.
     fewer = digits // _10
     below, above = lower <= fewer * _40, fewer * _40 + _40 <= upper
     if below != above:
         return fewer + _U(above), behind - 1
+    # At least one of two neighbours fits; of both the nearer one is taken, and the even one where they are as near.
     below, above = lower <= digits * _4, digits * _4 + _4 <= upper
     if below != above:
         return digits + _U(above), behind
@@ -183,6 +187,7 @@ def _whole(at, number):  # type: ignore[no-untyped-def]
     """Write a whole number; return where it ends."""
     if number < 0:
         _put_octet(at, numpy.uint8(45))
+        # Negated without sign: the least long has no positive counterpart of 64 signed bits.
         return _counted(at + 1, _0 - _U(number))
     return _counted(at, _U(number))
 
@@ -225,6 +230,7 @@ def _real(at, bits, is_float):  # type: ignore[no-untyped-def]
         digits, behind = number >> shift, 0
     else:
         digits, behind = _shortest(number, shift, is_float)
+    # The digits have no zeros at their end in Java's text; eight at a time first, as large numbers have many.
     if digits % _10 == _0:
         while digits % _MANY == _0:
             digits, behind = digits // _MANY, behind - 8
@@ -247,6 +253,7 @@ def _real(at, bits, is_float):  # type: ignore[no-untyped-def]
 @_part
 def _scientific(at, digits, behind):  # type: ignore[no-untyped-def]
     """Write digits with one before the point, and an exponent."""
+    # One byte further right, so that the first digit can move left and leave its place to the point.
     end = _counted(at + 1, digits)
     width = end - at - 1
     _put_octet(at, _octet_at(at + 1))
@@ -273,6 +280,7 @@ def _null(at):  # type: ignore[no-untyped-def]
 @_part
 def _copied(at, source, length):  # type: ignore[no-untyped-def]
     """Copy bytes behind which `SLACK` more may be read, and which end before `at`; return where the copy ends."""
+    # Whole words, also the last one: what it writes too much is overwritten by what follows, or is in `SLACK`.
     for place in range(0, length, 8):
         _put_word(at + place, _word_at(source + place))
     return at + length
@@ -354,6 +362,7 @@ def odd_reals(column, places):  # type: ignore[no-untyped-def]
     found, kind, values, valid, first = 0, column[0], column[1], column[2], column[3]
     for row in range(len(places)):
         if not _is_null(valid, first + row):
+            # Written always and counted only where it is odd: else the next row takes the same place.
             places[found] = row
             found += _is_odd(_word_at(values + 8 * (first + row)), kind == FLOAT)
     return found
@@ -363,6 +372,7 @@ def odd_reals(column, places):  # type: ignore[no-untyped-def]
 def _value_written(at, kind, values, place, texts, spare):  # type: ignore[no-untyped-def]
     """Write a value that is not null and no real."""
     if kind == TEXT:
+        # The offsets of Arrow's string have 32 bits.
         begin, end = _half_at(values + 4 * place), _half_at(values + 4 * place + 4)
         return _text(at, texts + begin, end - begin, spare)
     if kind == LONG:

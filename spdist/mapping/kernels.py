@@ -37,11 +37,13 @@ class Kernels:
         """Compile them."""
         try:
             self.loops = self._compiled()
+        # Without numba the slower way stays for good: `_loading` is set, so nobody tries again.
         except ImportError as error:
             log.info("%s: %s", self._otherwise, error)
 
     def load_later(self) -> None:
         """Let a thread compile them, the first time this is called; who asks for them meanwhile does not wait."""
+        # Without a lock: two threads that come together load twice, and both find the same.
         if self._loading is None:
             self._loading = threading.Thread(target=self.load, name="kernels", daemon=True)
             self._loading.start()

@@ -41,6 +41,7 @@ class KeyValueSink(Stateless):
     @staticmethod
     def _value(text: str, setting: MapSetting) -> Callable[[tuple[Any, ...]], Any]:
         position = setting.schema.index(text.removeprefix("{{").removesuffix("}}"))
+        # An attribute alone, in braces or not, keeps the type of its value; a template makes a text.
         return Template(text, setting.schema).fill if position is None else lambda row: row[position]
 
     def write(self, events: Sequence[Event]) -> list[Any]:
@@ -84,6 +85,7 @@ class KeyValueSource(Stateless):
     def _typed(self, name: str, value: Any, kind: Type) -> Any:
         if value is None or kind is Type.OBJECT:
             return value
+        # To Python a bool is an int, to Java it is none.
         fits = isinstance(value, _KINDS[kind]) and (kind is Type.BOOL or not isinstance(value, bool))
         if fits:
             if kind in (Type.FLOAT, Type.DOUBLE):

@@ -97,10 +97,12 @@ class GuardedMapper:
         try:
             if isinstance(payload, str | bytes | bytearray) and len(payload) > self._largest:
                 raise ValueError(f"it is larger than {self._largest} bytes")
+            # Collected and not told yet: of a payload that fails as a whole nobody is to learn of single events.
             chunks = self.mapper.read(payload, properties, now, left_out.append)
         except MappingError:
             raise
         except Exception as error:
+            # A ValueError is worded for people by who raised it; of others the class is half of the message.
             told = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
             raise self._setting.bad(f"this cannot be read ({told[:500]}): {shown(payload)}") from error
         for one in left_out[:MAX_TOLD]:

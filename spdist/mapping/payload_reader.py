@@ -77,6 +77,7 @@ class BatchReader:
         self.plain = is_plain_json(setting, "attributes")
         names = setting.schema.names
         self._getters = [itemgetter(name) for name in names]
+        # With one name itemgetter returns the bare value and no tuple.
         self._pick: Callable[[Any], Row] = itemgetter(*names) if len(names) > 1 else lambda event: (event[names[0]],)
 
     def read(self, payloads: Sequence[Any], now: int, lost: Lost, failed: Failed) -> tuple[list[Row], Sequence[int]]:
@@ -121,6 +122,7 @@ class BatchReader:
         rows: list[Row | None] = []
         for start in range(0, len(payloads), _TOGETHER):
             part = payloads[start : start + _TOGETHER]
+            # One unusual payload sends only the part around it to the slower way.
             rows += self._together(part) or self._each(part)
         return rows
 
@@ -151,7 +153,9 @@ class BatchReader:
                 pass
             rows.append(row)
         there = [row for row in rows if row is not None]
+        # All rows together first; if one value does not fit, each row for itself, so that the others stay fast.
         made = iter(self._fitting(list(zip(*there, strict=True))) or map(self._fitting_alone, there))
+        # A row of the usual form is never empty, and so true: `made` has one entry for each.
         return [row and next(made) for row in rows]
 
     def _fitting_alone(self, row: Row) -> Row | None:
@@ -175,8 +179,10 @@ def _joined(payloads: Sequence[Any], largest: int) -> list[Any]:
     if set(map(_first, payloads)) not in _BRACES:
         raise ValueError("not all begin with a brace")
     joined = b",\n".join(payloads) if type(payloads[0]) is bytes else ",\n".join(payloads).encode()
+    # The sum bounds each: of usual payloads no single length is looked at.
     if len(joined) > largest and max(map(len, payloads)) > largest:
         raise ValueError("one is too large")
+    # Payloads without any bracket, the usual ones, are not copied without their spaces.
     if b"[" in joined and any(map(joined.translate(None, _SPACE).__contains__, _ARRAYS)):
         raise ValueError("there may be an array")
     trees: list[Any] = orjson.loads(b"[%b]" % joined)
@@ -205,9 +211,11 @@ def _fits(kind: Type, column: Sequence[Any]) -> bool:
     values = column if _NULL not in types else [value for value in column if value is not None]
     if kind in _CODES:
         try:
+            # Only for its OverflowError: one call tells for all numbers whether they are in range.
             array(_CODES[kind], values)
         except OverflowError:
             return False
         return True
     least, most = min(values), max(values)
+    # NaN is in no JSON, so the least and the greatest bound all values.
     return bool(least > -SURELY_REAL and most < SURELY_REAL)

@@ -35,5 +35,6 @@ class RejectCounter:
         """Count what `error` stands for; where it is `told` log the first ten, and then one in a thousand."""
         before = self.count
         self.count += error.events if isinstance(error, MappingError) else 1
+        # An error may stand for many events: the count can leap over the thousand, so both sides of it are compared.
         if told and (self.count <= _FIRST or self.count // _EACH > before // _EACH):
             log.warning("%s drops what it cannot read, %d so far: %s", self._place, self.count, error)

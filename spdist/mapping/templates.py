@@ -40,6 +40,7 @@ class Filled(str):
     @classmethod
     def of(cls, written: Sequence[str], values: Sequence[str]) -> Filled:
         """Return the text of parts and the values between them."""
+        # There is one part more than there are values: the empty one pairs with the last part.
         made = cls("".join(chain.from_iterable(zip(written, (*values, ""), strict=True))))
         made.written, made.values = tuple(written), tuple(values)
         return made
@@ -119,6 +120,7 @@ class _JsonTemplate(Template):
 
     def _writer(self, name: str, schema: Schema, quoted: bool) -> Writer:
         write = super()._writer(name, schema, quoted)
+        # Within a longer text, or without quotes in the template, a value stands as it is.
         if not quoted:
             return write
         return lambda value: "null" if value is None else json.dumps(write(value), ensure_ascii=False)

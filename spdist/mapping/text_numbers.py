@@ -67,10 +67,12 @@ class TextNumbers:
         longest = int(lengths.max())
         if longest > LONGEST:
             return None
+        # Both before `words` are cut and slots computed: either may make a new table, in which slots are others.
         self._widen(-(-longest // _WORD))
         self._make_room(len(texts))
         words = self._cut(texts)
         found, slots = self._placed(words, lengths)
+        # A text that carries its own claim is the first of its kind in the column: only that one gets a number.
         own = numpy.flatnonzero(found == _claim(numpy.arange(len(texts))))
         if len(own):
             first = len(self.texts)
@@ -81,12 +83,14 @@ class TextNumbers:
             given = numpy.empty(len(found), numpy.int64)
             given[own] = self._table[slots[own]] = numpy.arange(first, len(self.texts))
             new = found < _EMPTY
+            # Repeats of a new text carry the claim of the first, which says where in the column that stands.
             found[new] = given[_claim(found[new])]
         return found
 
     def _cut(self, texts: Any) -> list[Any]:
         """Return texts, none of them too long, as words."""
         padded = pc.ascii_rpad(texts, _WORD * len(self._words), "\0")
+        # All texts have the same length then, so the buffer is a table of words; lengths tell "a" from "a" with zeros.
         flat = numpy.frombuffer(padded.buffers()[2], numpy.dtype("<u8"), len(texts) * len(self._words))
         return list(flat.reshape(len(texts), -1).T)
 
@@ -101,6 +105,7 @@ class TextNumbers:
             if len(empty):
                 # The first one of those that come together is written last.
                 self._table[slots[empty[::-1]]] = _claim(empty[::-1])
+                # Of texts that meet in one slot one has won; the others see its claim.
                 there = self._table[slots[left]]
             same = numpy.empty(len(left), bool)
             known = there >= 0
@@ -109,6 +114,7 @@ class TextNumbers:
             same[~known] = _alike(words, lengths, new, words, lengths, _claim(there[~known]))
             found[left[same]] = there[same]
             left = left[~same]
+            # Linear probing ends, since half of the slots at least are empty (`_ROOM`).
             slots[left] = (slots[left] + 1) % len(self._table)
         return found, slots
 
@@ -124,6 +130,7 @@ class TextNumbers:
     def _widen(self, words: int) -> None:
         if words > len(self._words):
             more = words - len(self._words)
+            # Known texts are shorter and have zeros there; their slots change, as all words are mixed into them.
             self._words += [numpy.zeros(len(self._lengths), numpy.uint64) for _ in range(more)]
             self._fill(len(self._table))
 
@@ -145,6 +152,7 @@ class TextNumbers:
             slots, left = self._slots(words, self._lengths[:count]), numpy.arange(count)
             while len(left):
                 free = left[self._table[slots[left]] == _EMPTY]
+                # Of several that want one slot the last write wins; the others see its number and go on.
                 self._table[slots[free]] = free
                 left = left[self._table[slots[left]] != left]
                 slots[left] = (slots[left] + 1) % size

@@ -102,6 +102,7 @@ class TextSource(Stateless):
     def read(self, payload: Any, properties: Mapping[str, Any], now: int, lost: Lost) -> list[list[Event]]:
         """Return the payload's events as one chunk."""
         text = self._setting.text_of(payload, "text")
+        # A delimiter at the end leaves a blank part, which is no event.
         parts = [text] if self._delimiter is None else [part for part in text.split(self._delimiter) if part.strip()]
         check_events(parts)
         events = [(now, row) for row in readable(lambda part: self._row(part, properties), parts, lost)]
@@ -122,6 +123,7 @@ class TextSource(Stateless):
         for line in text.split(self._newline):
             name, colon, rest = line.partition(":")
             name = name.strip()
+            # A line of a longer text may have a colon, too: a name is one word.
             if colon and len(name.split()) == 1:
                 found[name] = _value(rest.strip())
         return found
@@ -134,6 +136,7 @@ class TextSource(Stateless):
                 found[name] = None if place not in properties else str(properties[place])
             else:
                 match = matches.get(place[0])
+                # A group beyond those of the expression would raise; it is missing like one that has matched nothing.
                 groups = self._patterns[place[0]].groups if match is not None else 0
                 found[name] = match.group(place[1]) if match is not None and place[1] <= groups else None
         return found

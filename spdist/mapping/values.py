@@ -47,6 +47,7 @@ def reader_of(type: Type) -> Callable[[str], Any]:
 
 def read_text(text: str, type: Type) -> Any:
     """Return the value that a text is; raises ValueError where it is none of that type."""
+    # No reader makes null of a text: None means that it is no such value.
     value = reader_of(type)(text)
     if value is None:
         raise ValueError(f"{shown(text)} is no {type}")

@@ -121,6 +121,7 @@ class XmlSource(Stateless):
         self._namespaces = {name.strip(): uri.strip() for name, _, uri in pairs if uri}
         self._paths = mapped_attributes(setting) or setting.schema.names
         for path in self._paths:
+            # Only for its error: a path that cannot be read is a fault of the app, not of each payload.
             self._found(ElementTree.Element("event"), path, {})
 
     def read(self, payload: Any, properties: Mapping[str, Any], now: int, lost: Lost) -> list[list[Event]]:
@@ -137,6 +138,7 @@ class XmlSource(Stateless):
         around = [root]
         if self._enclosing:
             path = self._enclosing.lstrip("/")
+            # ElementTree's find looks below an element only and never at the root itself.
             named = [root] if path == root.tag else root.findall(f".//{path}", self._namespaces)
             around = named or root.findall(path, self._namespaces)
         return around if self._as_event else [child for element in around for child in element]
@@ -168,5 +170,6 @@ class XmlSource(Stateless):
             return False, None
         if attribute != path:
             return attribute in place.attrib, place.get(attribute)
+        # An attribute with a namespace is called `{uri}name` in ElementTree.
         nil = any(key.endswith("}nil") and value == "true" for key, value in place.attrib.items())
         return True, None if nil else place.text or ""

@@ -55,6 +55,7 @@ class ShardedBuckets(StoredBuckets):
         self._claimed = False
         #: What was read in the batch since it last wrote: level, range and key → rows.
         self._known: dict[tuple[Any, ...], list[tuple[int, str, bytes]]] = {}
+        # After the own fields, which `_table` and `_check` use: the base class calls both.
         super().__init__(id, durations, schema, table, database)
         self._owners = sql_table(
             "spdist_shards",
@@ -127,6 +128,7 @@ class ShardedBuckets(StoredBuckets):
         batch, c = self._database.batch, self._owners.c
         if batch is not None:
             owned = select(c.shard).where(c.name == self._place, c.log == batch.log)
+            # The log of inputs says whose state this is, whatever the settings name the node by now.
             for (shard,) in self._database.read(owned):
                 self.go_on(shard)
         return super().load()
@@ -140,6 +142,7 @@ class ShardedBuckets(StoredBuckets):
         mine = self._log if batch is None else batch.log
         found = self._database.read(select(c.log).where(c.name == self._place, c.shard == self.shard))
         if not found or found[0][0] != mine:
+            # Claimed before and now another's: two nodes have one name, or this one was replaced.
             if self._claimed:
                 message = f"another node writes the shard '{self.shard}' of aggregation '{self._id}', too"
                 raise StoreError(message, hint="Give each node a siddhi.properties.shardId of its own.")
@@ -157,12 +160,14 @@ class ShardedBuckets(StoredBuckets):
         changes = self._changes
         if changes is not None and changes.pending:
             if self._database.replaying:
+                # The database has this batch already: the same rows are in it.
                 changes.forget()
             else:
                 self._own()
                 for level, start, groups in changes.changes():
                     self._keep(level, start, groups)
         if self._put or self._removed:
+            # What was read before is not what is there after this write.
             self._known.clear()
         super().flush()
 
@@ -170,6 +175,7 @@ class ShardedBuckets(StoredBuckets):
         """Forget what was not written."""
         super().settled(done)
         self._known.clear()
+        # A claim that was undone with its transaction is to be made again.
         self._claimed = self._claimed and done
 
     def found(self, level: int, start: int, end: int, *key: Any) -> Iterable[tuple[int, str, bytes]]:
@@ -188,6 +194,7 @@ class ShardedBuckets(StoredBuckets):
         return guarded(rows)
 
     def _read(self, level: int, start: int, end: int, *key: Any) -> list[tuple[int, str, bytes]]:
+        # A query without bounds has some beyond those of a BIGINT.
         table, parameters = self._tables[level], {"first": max(start, -(2**63)), "end": min(end, 2**63 - 1)}
         time, group, shard = (table.c[name] for name in (self._time, self._key, self._shard))
         query = select(time, shard, table.c[self._state]).order_by(time, shard, group)

@@ -87,6 +87,7 @@ class StoredBuckets:
         self._removed: dict[int, int] = {}
         for each in self._tables:
             database.create(each)
+        # After they are there: a table that was there before may be that of another kind.
         self._check([each for each in self._tables if folded(SHARD, database.dialect) in database.columns(each)])
         database.members.append(self)
 
@@ -132,6 +133,7 @@ class StoredBuckets:
         for level, table in enumerate(self._tables):
             for start, state in self._database.read(self._stored(table)):
                 buckets[level].setdefault(start, []).append(bytes(state))
+                # A replay from the beginning would find buckets that its own batches have changed since.
                 kept.append(codec.encode([level, start, bytes(state)]))
         if batch is not None and kept:
             self._baseline.keep(batch.log, kept)
@@ -187,12 +189,14 @@ class StoredBuckets:
     def _replace(self, table: Table, rows: list[dict[str, Any]]) -> None:
         """Put rows in the place of those with the same bucket and group."""
         time, key = table.c[self._time], table.c[self._key]
+        # Deleted and inserted: the table has no unique key, by which databases could replace a row.
         old = delete(table).where(time == bindparam("at", type_=BigInteger), key == bindparam("of", type_=String))
         self._database.write(old, [{"at": row[self._time], "of": row[self._key]} for row in rows])
         self._database.write(insert(table), rows)
 
     def _shown(self, row: Row) -> dict[str, Any]:
         """Return a row as parameters; values that the database does not hold are shown as null."""
+        # MySQL has neither NaN nor infinity; the state has them, so only what people see is null.
         finite = self._database.dialect in ("mysql", "mariadb")
 
         def shown(value: Any) -> Any:

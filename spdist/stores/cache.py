@@ -75,6 +75,7 @@ class RowCache:
             return None
         self._uses[key] += 1
         if self._settings.policy == "LRU":
+            # Dictionaries keep the order of insertion: what was read is the newest again, and the first is the oldest.
             self._rows[key] = self._rows.pop(key)
         return row
 
@@ -84,6 +85,7 @@ class RowCache:
             least = self._settings.policy == "LFU"
             self.drop(min(self._rows, key=self._uses.__getitem__) if least else next(iter(self._rows)))
         self._rows[key] = (self._now(), row)
+        # A row that is read anew keeps its count; one that was dropped begins again.
         self._uses.setdefault(key, 1)
 
     def drop(self, key: Any) -> None:

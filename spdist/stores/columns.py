@@ -63,6 +63,7 @@ def column_type(kind: Type, length: int = DEFAULT_LENGTH) -> Any:
 
 def value_type(kind: Type) -> Any:
     """Return the type of a value that is compared with an attribute: as wide as a SiddhiQL expression may be."""
+    # A long may be compared with an int: as a parameter of the column's type it would be out of range, or cut.
     wide: dict[Type, TypeEngine[Any]] = {Type.INT: BigInteger(), Type.FLOAT: Double(), Type.STRING: String()}
     return wide.get(kind) or column_type(kind)
 
@@ -79,6 +80,7 @@ def sql_table(
     bare, schema = folded(bare, dialect), folded(schema, dialect)
     table = Table(bare, MetaData(), *columns, schema=schema or None)
     for number, parts in enumerate(indexes):
+        # Databases cut longer names, or refuse them: PostgreSQL has 63 bytes, MySQL 64 characters.
         Index(f"{bare}_index_{number}"[:60], *(table.c[part] for part in parts))
     return table
 
@@ -151,6 +153,7 @@ class Columns:
                 column,
                 column_type(kind, size),
                 primary_key=position in key,
+                # Values are the app's: some databases number a whole key by themselves.
                 autoincrement=False,
                 nullable=position not in key,
             )
@@ -217,6 +220,7 @@ def _taker(attribute: str, kind: Type, length: int, nulls: bool, dialect: str) -
 
     def convert(value: Any) -> Any:
         if kind in _RANGES:
+            # Checked here, as SQLite stores any value in any column; a bool is an int to Python.
             if isinstance(value, bool) or not isinstance(value, int) or not -_RANGES[kind] <= value < _RANGES[kind]:
                 raise refused(value, "it is no such number")
             return int(value)
@@ -226,6 +230,7 @@ def _taker(attribute: str, kind: Type, length: int, nulls: bool, dialect: str) -
             number = float(value)
             if number != number and dialect in ("sqlite", "mysql", "mariadb"):
                 raise refused(value, f"{dialect} has no NaN")
+            # Rounded as the column does, so that the batch sees what later ones read.
             return _single(number) if kind is Type.FLOAT else number
         if kind is Type.BOOL:
             if not isinstance(value, bool):
@@ -233,6 +238,7 @@ def _taker(attribute: str, kind: Type, length: int, nulls: bool, dialect: str) -
             return value
         if kind is Type.STRING:
             return text(value)
+        # As it comes back from the database: what cannot be encoded is refused here and not at the end of the batch.
         return codec.decode(codec.encode(value))
 
     def text(value: Any) -> str:

@@ -86,6 +86,7 @@ class Database:
         self.dialect: str = engine.dialect.name
         self.name = name
         self.members: list[DatabaseWriter] = []
+        # The longest first: a secret that contains another one would else be left in part.
         self._hidden = sorted(filter(None, hidden), key=len, reverse=True)
         self._engine = engine
         self._writing: Connection | None = None
@@ -118,7 +119,7 @@ class Database:
         """
         if self._batch is None:
             return False
-        if self._applied is None:
+        if self._applied is None:  # asked for once in a batch, and only where something changes
             self._applied = self._last_applied(self._batch.log)
         return self._batch.number <= self._applied
 
@@ -154,7 +155,7 @@ class Database:
         if batch is None:
             return
         self.flush()
-        if self._wrote:
+        if self._wrote:  # to apply again what changes nothing changes nothing
             self._mark(batch)
             with self._refusals("commit"):
                 self._end(True)
@@ -165,11 +166,12 @@ class Database:
         mine = marks.c.log == batch.log
         values: dict[str, Any] = {"batch": batch.number}
         assert self._applied is not None
+        # Only where the number is still the one that was read: the row is the fence against another copy.
         moved = update(marks).where(mine & (marks.c.batch == self._applied)).values(**values)
         new = insert(marks).values(log=batch.log, **values)
         with self._refusals("commit"):
             connection = self._connection()
-            if self._applied < 0:
+            if self._applied < 0:  # the primary key refuses a second copy that begins, too
                 connection.execute(new)
             elif connection.execute(moved).rowcount != 1:
                 self._break()
@@ -221,7 +223,7 @@ class Database:
         """Undo everything, and refuse to go on in the middle of a batch."""
         within = self._batch is not None
         self._undo()
-        self._broken = within
+        self._broken = within  # outside of a batch nothing would go on with half of it
 
     def _check(self) -> None:
         if self._broken:
@@ -254,7 +256,7 @@ class Database:
         """
         self._check()
         with self._refusals("read"):
-            if self._writing is not None:
+            if self._writing is not None:  # others do not see its transaction
                 return self._writing.execute(statement, parameters).fetchall()
             for attempt in (1, 2):
                 connection = self._reader()

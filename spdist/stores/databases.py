@@ -65,6 +65,7 @@ class DatabaseStores:
         if settings is None:
             return None
         if store is not None:
+            # The names that are made of it are checked, too: one of them may be a table of spdist.
             for name in bucket_tables(settings.table, aggregation.durations):
                 check_table_name(name, self._allowed, store)
         place = (aggregation.id, aggregation.durations, aggregation.output, settings.table)
@@ -93,6 +94,7 @@ class DatabaseStores:
         return store_settings(stores[0], name, schema, self._allowed) if stores else None
 
     def _database(self, settings: DatabaseSettings) -> Database:
+        # Tables of one database share a transaction, so that a batch is there as a whole.
         place = (settings.url, settings.username)
         known = self._databases.get(place)
         if known is None:
@@ -128,4 +130,5 @@ class DatabaseStores:
 
 
 def _shown(settings: DatabaseSettings) -> str:
+    # Neither host nor user: the name is shown in errors.
     return settings.url.partition("?")[0].rpartition("/")[2]

@@ -95,10 +95,11 @@ def open_engine(
     options: dict[str, Any] = {
         "pool_size": pool.kept,
         "max_overflow": pool.most - pool.kept,
-        "pool_recycle": pool.recycle_ms / 1000 or -1,
+        "pool_recycle": pool.recycle_ms / 1000 or -1,  # -1: never
         "pool_timeout": wait_ms / 1000,
         "pool_pre_ping": pool.tested and dialect != "sqlite",
     }
+    # Drivers count whole seconds, and 0 means no limit.
     seconds, connecting = max(1, timeout_ms // 1000), max(1, wait_ms // 1000)
     if dialect in ("sqlite", "duckdb"):
         _check_file(parsed, purpose)
@@ -109,6 +110,7 @@ def open_engine(
         options["connect_args"] = {
             "connect_timeout": connecting,
             "options": settings,
+            # A server that is gone acknowledges nothing: without this the system sends again for minutes.
             "tcp_user_timeout": timeout_ms,
             **({} if of_node else {"passfile": os.devnull, "password": password}),
         }

@@ -39,6 +39,7 @@ class Call:
         if hasattr(self._connection, "fileno"):
             with (
                 contextlib.suppress(Exception),  # closed meanwhile
+                # A copy of the descriptor: to close it leaves the driver's own alone.
                 socket.socket(fileno=os.dup(self._connection.fileno())) as line,
             ):
                 line.shutdown(socket.SHUT_RDWR)
@@ -65,6 +66,7 @@ class TimeLimit:
             It took too long, or too many that did have not ended yet. It is not known what it has done.
         """
         with self._lock:
+            # Those that have ended since then make room.
             self._given_up = {thread for thread in self._given_up if thread.is_alive()}
             if len(self._given_up) >= _MOST_GIVEN_UP:
                 raise TimeoutError(f"{len(self._given_up)} calls before have had no answer yet")
@@ -73,12 +75,14 @@ class TimeLimit:
         def act() -> None:
             try:
                 outcome.set_result(work(call))
+            # Whatever it is belongs to who waits; in this thread nobody would see it.
             except BaseException as error:
                 outcome.set_exception(error)
 
         thread = threading.Thread(target=act, name="spdist-database", daemon=True)
         thread.start()
         thread.join(timeout_s)
+        # Looked at the outcome and not at the thread, which may have answered just before the time was over.
         if outcome.done():
             return outcome.result()
         with self._lock:

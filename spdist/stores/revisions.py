@@ -55,6 +55,7 @@ class RevisionTable:
         """
         self._prepare()
         for name, content in files:
+            # An empty file has one empty part: without a row it would not be there.
             parts = range(0, max(len(content), 1), _PART)
             rows = [
                 {
@@ -67,6 +68,7 @@ class RevisionTable:
                 for part, start in enumerate(parts)
             ]
             self._database.write(insert(self._table), rows)
+        # Outside of batches this commits all that was written since the last call, and so the revision as a whole.
         self._database.changed()
 
     def revisions(self, instance: str) -> list[str]:
@@ -80,6 +82,7 @@ class RevisionTable:
         self._prepare()
         c = self._table.c
         mine = (c.instance == instance) & (c.revision == revision)
+        # File by file, so that not all of a revision is in memory.
         names = [row[0] for row in self._database.read(select(c.file).where(mine).distinct())]
         for name in names:
             parts = select(c.content).where(mine & (c.file == name)).order_by(c.part)

@@ -128,6 +128,7 @@ def check_table_name(name: str, allowed: Allowed, store: ast.Annotation) -> None
     AppValidationError
         It is.
     """
+    # Databases compare names without case where they are not quoted; a schema in front hides nothing.
     bare = name.rpartition(".")[2].strip().casefold()
     if bare.startswith(_OWN) or bare in (one.rpartition(".")[2].casefold() for one in allowed.tables):
         hint = "Write table.name with another name."
@@ -209,6 +210,7 @@ def _database(values: _Values, kind: str) -> DatabaseSettings:
     username = values.secret("username")
     password = values.secret("password")
     given = [(key, one.reveal()) for key, one in (("username", username), ("password", password)) if one is not None]
+    # Only what came from the node: what the app says itself its author may read.
     secrets = tuple(text for key, text in given if SECRET.search(values.text(key)))
     return DatabaseSettings(read, username.reveal() if username else "", password, secrets=secrets)
 

@@ -111,6 +111,7 @@ class StoredTable:
         """Return the row with a key as this batch sees it."""
         if key in self._changed:
             return self._changed[key][1]
+        # Whether it is the row offered or one that was there only the database knows, once it has been written.
         if key in self._offered:
             self._database.flush()
         if key in self._known:
@@ -120,6 +121,7 @@ class StoredTable:
             row = self._read(key)
             if self._cache is not None and row is not None:
                 self._cache.put(key, row)
+        # Outside of a batch others may change the row before the next look.
         if self._database.batch is not None:
             self._known[key] = row
         return row
@@ -128,6 +130,7 @@ class StoredTable:
         values = key if len(self.key) > 1 else (key,)
         found = self._database.read(self._by_key, asked(values))
         rows = (self._columns.incoming(row) for row in found)
+        # The database may find keys equal that are not to Siddhi: the comparison here decides.
         return next((row for row in rows if self._key_of(row) == key), None)
 
     # ------------------------------------------------------------------------------------------------------- writing
@@ -149,6 +152,7 @@ class StoredTable:
             self._inserted.append(row)
         else:
             key = self._key_of(row)
+            # What is there is known: no question, and an answer that holds.
             if key in self._changed or key in self._known:
                 if self._current(key) is not None:
                     return False
@@ -156,6 +160,7 @@ class StoredTable:
             elif key in self._offered:
                 return False
             else:
+                # Not read first: the database skips it at the end where the key is taken.
                 self._offered[key] = row
         self._database.changed()
         return True
@@ -195,6 +200,7 @@ class StoredTable:
             return False
         else:
             for row in old:
+                # The old keys first: a new row may have the key that another one leaves.
                 self._set(self._key_of(row), None, True)
             for row in new:
                 self._set(self._key_of(row), row, False)
@@ -217,6 +223,7 @@ class StoredTable:
     def _set(self, key: Any, row: Row | None, stored: bool) -> None:
         """Note what a key is to have; `stored` says whether the database has it, where that is not known better."""
         before = self._changed.get(key)
+        # A key keeps what was first known of it: an insert and a delete in one batch leave nothing to be done.
         self._changed[key] = (stored if before is None else before[0], row)
         self._known.pop(key, None)
         if self._cache is not None:
@@ -240,10 +247,12 @@ class StoredTable:
             self._write(self._unless_there(), [self._parameters(out(row)) for row in offered.values()])
             self._write(insert(self._columns.table), [self._parameters(out(row)) for row in inserted])
             if self._database.batch is not None:
+                # Not those that were offered: the database may have skipped them.
                 self._known.update((key, row) for key, (_, row) in changed.items())
 
     def settled(self, done: bool) -> None:
         """Forget the batch; what it read may be changed by others from now on."""
+        # What was undone may be in the cache as this batch has read it.
         if self._cache is not None and not done:
             self._cache.clear()
         self._changed, self._known, self._offered, self._inserted = {}, {}, {}, []
@@ -283,12 +292,14 @@ class StoredTable:
     def _remove(self, rows: Sequence[Row]) -> None:
         """Delete rows by their values; nulls are asked for apart, so that indexes serve."""
         for nulls, alike in _by_nulls(dict.fromkeys(rows)).items():
+            # In SQL nothing equals null: each set of nulls is a statement of its own.
             parts = [self._parameters(row, (), [p for p in range(len(row)) if p not in nulls]) for row in alike]
             self._write(delete(self._columns.table).where(*self._same(nulls)), parts or [{}])
 
     def _replace(self, old: Sequence[Row], new: Sequence[Row]) -> None:
         changes = dict(zip(old, new, strict=True))
         alone = all(changes[before] == after for before, after in zip(old, new, strict=True))
+        # Equal rows cannot be told apart: an update of one is that of all, so they must all become the same.
         if alone and set(changes).isdisjoint(new):
             for nulls, alike in _by_nulls(changes).items():
                 statement = update(self._columns.table).where(*self._same(nulls))

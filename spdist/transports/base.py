@@ -138,6 +138,7 @@ class Repeats:
             return 0
         key = (record.topic, record.partition, record.producer)
         expected = self.seen.get(key, 0)
+        # Of what was cut in another way the second time a record may repeat only in part.
         end = record.seq + record.count
         if end > expected:
             self.seen[key] = end

@@ -101,6 +101,7 @@ def ask(transport: Transport, instance: str, query: str, timeout_s: float = 30.0
             f"{instance} takes no questions",
             hint="only running groups with a table, a named window or an aggregation do",
         )
+    # Before the question is put: else its answer may already be behind the place from which answers are read.
     offset = transport.end_offsets(answers).get(0, 0)
     id, payload = uuid.uuid4().hex, Payload(_TEXT)
     asked = Events.of([(0, text_row({"id": id, "query": query}))])
@@ -111,6 +112,7 @@ def ask(transport: Transport, instance: str, query: str, timeout_s: float = 30.0
             offset = record.offset + 1
             for (text,) in payload.decode(record.value).rows if record.count else ():
                 answer: dict[str, Any] = json.loads(text)
+                # Others ask the same instance: their answers stand in the same topic.
                 if answer.pop("id", None) == id:
                     return answer
         pace.wait(_PAUSE_S)

@@ -153,6 +153,7 @@ class Deliveries(Sequence[Delivery]):
     def __getitem__(self, place: slice) -> Deliveries: ...
     def __getitem__(self, place: int | slice) -> Delivery | Deliveries:
         """Return one as a delivery of a producer whose name is ours and the sink's number, or those of a slice."""
+        # A range does what Python's slices mean, negative places included, and an index out of range raises.
         numbers = range(self.first, self.first + len(self))[place]
         if isinstance(numbers, range):
             return replace(self, payloads=self.payloads[place], first=numbers.start)
@@ -256,6 +257,7 @@ class JsonTexts(Sequence[str]):
     def grouped(cls, schema: Schema, rows: Sequence[Row], chunks: Sequence[tuple[int, int]]) -> JsonTexts:
         """Return the payloads of rows some of which are an array together: ``(begin, end)`` for each, in order."""
         begins, ends = numpy.array(chunks, numpy.int64).reshape(-1, 2).T
+        # No payload begins between the first row of a chunk and its end: +1 behind that row, -1 at the end.
         inside = numpy.zeros(len(rows) + 2, numpy.int8)
         inside[begins + 1] += 1
         inside[ends] -= 1
@@ -347,6 +349,7 @@ def _by_loop(schema: Schema, rows: Sequence[Row], bounds: Any) -> Any:
     size = sum(column.size for column in kept)
     most = len(rows) * int(lengths.sum() + loops.MOST_BYTES * len(kept) + loops.AROUND) + size + loops.SLACK
     described, ends = numpy.array([column.described for column in kept]), numpy.empty(len(bounds), numpy.int64)
+    # Few texts have many escapes: room for the worst case, six bytes each, is taken only after a try has failed.
     for spare in (int(size * _ESCAPES), size * _ALL_ESCAPES):
         into = numpy.empty(most + spare, numpy.uint8)
         if loops.payloads(described, words, places, numpy.array(bounds), spare, into, ends):
@@ -368,6 +371,7 @@ class _InMemory:
     """
 
     def __init__(self, column: Any, kind: Type, loops: Any) -> None:
+        # Kept, since the loop has addresses only: without a reference Python may free what stands there.
         valid, values, *others = self._buffers = column.buffers()
         #: A row of what `payloads` takes.
         self.described = [KINDS[kind], _address(values), _address(valid), column.offset, *map(_address, others)]
@@ -379,6 +383,7 @@ class _InMemory:
         elif kind in (Type.FLOAT, Type.DOUBLE):
             places = numpy.empty(len(column), numpy.int64)
             odd = places[: loops.odd_reals(numpy.array(self.described), places)].tolist()
+            # The loop reads up to `SLACK` bytes behind what it copies: the blanks keep that inside of the buffer.
             texts = octets_of([*(json_text(column[place].as_py(), kind) for place in odd), " " * loops.SLACK])
             _, begins, content = texts.buffers()
             self._buffers += [begins, content]
@@ -395,6 +400,7 @@ def _columns(schema: Schema, rows: Sequence[Row]) -> Sequence[Any]:
     pieces: list[Any] = []
     before = f'{{"{ENVELOPE}":{{'
     for number, (name, kind) in enumerate(schema):
+        # What stands behind a value goes into its piece, so that pieces that are the same in each row stay few.
         end = "}" if number == len(schema) - 1 else ","
         column = rows.column(number) if isinstance(rows, ColumnarRows) else [row[number] for row in rows]
         opening, values, closing = _column(kind, column, end)
@@ -458,6 +464,7 @@ def _reals(kind: Type, column: Any, end: str) -> tuple[str, Any, str]:
     if len(unusual):
         said = (_unusual(kind, float(exact[place]), texts[place].as_py()[:-1].decode()) for place in unusual.tolist())
         which = numpy.arange(len(column))
+        # Their texts stand behind all others, and are taken from there into their places.
         which[unusual] = range(len(column), len(column) + len(unusual))
         texts = pa.concat_arrays([texts, octets_of([one + end for one in said])]).take(pa.array(which))
     return "", texts, ""
@@ -481,5 +488,6 @@ def _elements(numbers: bytes, end: str) -> Any:
     """Return the elements of a JSON array of numbers as octets, `end` behind each."""
     octets = numpy.frombuffer(numbers, numpy.uint8).copy()
     ends = numpy.append(numpy.flatnonzero(octets == ord(",")), len(octets) - 1)
+    # In place: each comma between elements, and the bracket at the end, becomes what is wanted behind an element.
     octets[ends] = ord(end)
     return octets_within(numpy.insert(ends, 0, 0) + 1, octets)

@@ -55,6 +55,7 @@ def read_errors(transport: Transport, app: str) -> list[dict[str, Any]]:
     while records := transport.read(topic, 0, offset, _READ):
         offset = records[-1].offset + 1
         for record in records:
+            # An entry is a record of one event: what is not fresh is a repeat as a whole.
             if repeats.fresh(record):
                 continue
             entry = json.loads(record.value)

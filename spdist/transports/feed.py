@@ -142,11 +142,14 @@ class Feed(Shown):
         high = rows[0][0] if self.clock == NO_CLOCK else self.clock
         shares = [EventList() for _ in range(self._partitions)]
         for number, (ts, row) in enumerate(rows, self._sent):
+            # An event too far ahead does not move the promise: one wrong time would make all later events late.
             if ts - high <= self._max_jump_ms:
                 high = max(high, ts)
             shares[self._partition(number, row)].add(high, number, b"", 0, ts, row)
+        # A promise is a producer's: nobody is one, so nothing is promised.
         clock = high if self.producer else NO_CLOCK
         records = list(began)
+        # A copy: after an append that failed the same events get the same numbers again.
         seq = list(self._seq)
         for partition, share in enumerate(shares):
             records.extend(self._records(partition, share.events(), seq, clock))
@@ -182,6 +185,7 @@ class Feed(Shown):
         left = len(share)
         for count, value in self._payload.encode_within(share):
             left -= count
+            # Only the last record of a share promises the new time: before it earlier events are still to come.
             promise = clock if not left else self.clock
             yield Record(self.topic, partition, value, count, self.producer, seq[partition], promise)
             seq[partition] += count
@@ -205,6 +209,7 @@ def read_events(transport: Transport, topic: str, schema: Schema) -> list[ReadEv
     while not ended:
         more, ended = reader.page(100_000)
         entries += more
+    # Pages are sorted in themselves only, see `TopicReader`.
     entries.sort(key=lambda entry: entry.key)
     return [entry.event for entry in entries]
 
@@ -217,6 +222,7 @@ _LARGEST = int(sys.float_info.max)
 
 def checked_row(schema: Schema, ts: int, row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return `row` with whole numbers as reals where the stream has reals; raise MappingError where it does not fit."""
+    # The least long is `NO_CLOCK` and no time; a bool would be an int.
     if type(ts) is not int or not LONG_MIN < ts <= LONG_MAX:
         raise MappingError(f"{ts!r} is no timestamp", hint="timestamps are whole numbers of ms since 1970")
     if len(row) != len(schema):

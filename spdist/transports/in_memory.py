@@ -67,6 +67,7 @@ class InMemoryBroker:
         bool
             Whether somebody subscribes to the topic.
         """
+        # A copy, as who gets a payload may subscribe or leave meanwhile.
         subscribers = tuple(self._subscribers.get(topic, ()))
         for subscriber in subscribers:
             subscriber(payload, properties)

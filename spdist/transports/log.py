@@ -82,6 +82,7 @@ class LogTransport:
         self.directory.mkdir(parents=True, exist_ok=True)
         with self._transaction(topic, create=True) as files:
             known = _partitions(files)
+            # A topic of an older version gets a name here, too.
             if _identity(files) is None:
                 files.execute("INSERT INTO identity (value) VALUES (?)", (uuid.uuid4().hex,))
             if known == 0:
@@ -107,12 +108,14 @@ class LogTransport:
         by_topic: dict[str, list[Record]] = {}
         for record in records:
             by_topic.setdefault(record.topic, []).append(record)
+        # All topics before the first append: a record for a topic that is not there leaves nothing behind.
         for topic, group in by_topic.items():
             self._check(topic, {record.partition for record in group})
         for topic, group in by_topic.items():
             with self._transaction(topic) as files:
                 ends: dict[int, int] = {}
                 for r in group:
+                    # Within the transaction, which holds the write lock: nobody else can take the same offset.
                     offset = ends[r.partition] if r.partition in ends else _end(files, r.partition)
                     ends[r.partition] = offset + 1
                     row_id = r.partition << _OFFSET_BITS | offset
@@ -123,6 +126,7 @@ class LogTransport:
         self._check(topic, {partition})
         with self._reading(topic) as files:
             rows = files.execute(_SELECT, (*_span(partition, offset), limit)).fetchall()
+            # Only then: where rows are found the offset is not behind the end, and most reads are spared a query.
             if not rows:
                 check_offset(topic, partition, offset, _end(files, partition))
         mask = (1 << _OFFSET_BITS) - 1
@@ -193,6 +197,7 @@ class LogTransport:
             try:
                 files = self._connection(topic, create=create)
                 assert files is not None  # append has checked that it exists
+                # The write lock from the start: a read that becomes a write fails where somebody else wrote in between.
                 files.execute("BEGIN IMMEDIATE")
                 try:
                     yield files
@@ -211,6 +216,7 @@ class LogTransport:
         path = self._path(topic)
         if topic in self._open:
             files, file = self._open[topic]
+            # SQLite does not notice that its file was deleted or replaced: it would go on with the old one.
             if _file(path) == file:
                 return files
             # The file that is open is no topic any more: nobody else will see what is appended to it.
@@ -225,6 +231,7 @@ class LogTransport:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    # No transactions of the driver's own (isolation_level), and threads take turns by the lock here.
     files = sqlite3.connect(path, timeout=_LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     # Changing the mode of a new file does not wait for a lock that another process holds while it does the same.
     deadline = time.monotonic() + _LOCK_TIMEOUT_S

@@ -18,6 +18,7 @@ def run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 async def end_other_tasks() -> None:
     """Cancel all other tasks of the running loop, and wait until they have ended: whoever waits for one is told."""
+    # This task would cancel itself.
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()

@@ -17,6 +17,7 @@ def plain_name(name: str, also: str = "") -> str:
     parts = []
     for position, letter in enumerate(name):
         plain = letter.isascii() and (letter.isalnum() or letter in "-_" or letter in also)
+        # A `-` before a `u` is escaped itself: else a topic called `-u2e-` would have the name of one called `.`.
         if plain and name[position : position + 2] != "-u":
             parts.append(letter)
         else:

@@ -145,6 +145,7 @@ def write_settings(settings: TransportSettings, folder: Path) -> str:
     if settings.kind == "log":
         return settings.directory
     file = folder / f"transport{_SUFFIX}"
+    # Made with its mode and not changed afterwards: at no moment may others read it.
     with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as private:
         json.dump(asdict(settings), private)
     return str(file)

@@ -157,6 +157,7 @@ def local_path(uri: str, allowed: Allowed) -> Path:
     """
     written, values = (uri.written, uri.values) if isinstance(uri, Filled) else ((uri,), ())
     first, decode = _without_scheme(written[0])
+    # Only what is written is decoded: a `%2e` that an event brings stays these three characters.
     parts = [unquote(part) if decode else part for part in (first, *written[1:])]
     path = parts[0]
     for value, after in zip(values, parts[1:], strict=True):
@@ -166,6 +167,7 @@ def local_path(uri: str, allowed: Allowed) -> Path:
             raise NotAllowed("would have a hidden name, or leave its directory, by what an event says", _PLAIN)
         path = filled + after
     found = allowed.bounded(path)
+    # Links are followed by then: below the directory means where the file really is.
     if values and not found.is_relative_to(allowed.bounded(os.path.dirname(parts[0]))):
         raise NotAllowed("would leave the directory that is written in the app, by what an event says", _PLAIN)
     return found

@@ -54,12 +54,14 @@ class ReadAhead:
     def sizes(self, topic: str, partition: int, offset: int, limit: int = 1000) -> list[tuple[int, int]]:
         """Return ``(events, bytes)`` of up to `limit` records from `offset` on."""
         window = self._windows.get((topic, partition))
+        # The reader has gone somewhere else, for example back to its last checkpoint.
         if window is None or not window.start <= offset <= window.end:
             window = self._windows[topic, partition] = _Window(offset, offset)
         missing = offset + limit - window.end
         if missing > 0:
             found = self.transport.read(topic, partition, window.end, min(_RECORDS, missing))
             window.held.update((record.offset, record) for record in found)
+            # By offsets and not by their number: where records were deleted there are fewer.
             window.end = found[-1].offset + 1 if found else window.end
         wanted = (window.held.get(number) for number in range(offset, min(window.end, offset + limit)))
         return [_NOTHING if record is None else (record.count, len(record.value)) for record in wanted]
@@ -69,6 +71,7 @@ class ReadAhead:
         window = self._windows.get((topic, partition))
         if window is None or not window.start <= offset <= offset + limit <= window.end:
             found = self.transport.read(topic, partition, offset, limit)
+            # A transport counts records and this method offsets: behind a hole it returns some that were not asked for.
             return [record for record in found if record.offset < offset + limit]
         for number in range(window.start, offset):
             window.held.pop(number, None)

@@ -173,6 +173,7 @@ class TopicReader:
         while heads and len(entries) < limit:
             _, one = heads[0]
             entries.append(one.take())
+            # Only between records: one that is opened is used up, so that the next page does not open it again.
             if not one.waiting and max_bytes is not None and sum(p.opened for p in self._partitions) >= max_bytes:
                 break
             head = one.head()
@@ -180,6 +181,7 @@ class TopicReader:
                 heapq.heappop(heads)
             else:
                 heapq.heapreplace(heads, (head.key, one))
+        # Where the loop ends by a limit some partition still has a head.
         ended = not heads
         entries.sort(key=lambda entry: entry.key)
         return entries, ended
@@ -224,6 +226,7 @@ class _Partition:
             self._open(record)
         assert self._record is not None
         key, ts, row = self.waiting[0]
+        # Never before what this producer has put out already: keys of one producer do not fall.
         return OrderedEvent((*max(key, self._heard(self._record).high), self.number), ts, row)
 
     def take(self) -> OrderedEvent:
@@ -232,6 +235,7 @@ class _Partition:
         assert entry is not None and self._record is not None
         position, record = self._position, self._record
         self.waiting.popleft()
+        # After each event: whoever keeps the position may stop in the middle of a record.
         position.offset, position.skip = record.offset, position.skip + 1
         number = record.seq + position.skip - 1
         high: Key = entry.key[:3]
@@ -270,6 +274,7 @@ class _Partition:
         position, heard = self._position, self._heard(record)
         position.offset, position.skip = record.offset + 1, 0
         if record.producer and record.count:
+            # The greater one: a repeat may end before what is known of its producer.
             position.heard[record.producer] = ProducerState(max(heard.next, record.seq + record.count), heard.high)
 
     def _heard(self, record: Record) -> ProducerState:

@@ -64,12 +64,14 @@ class Rejects:
         producer, seq
             As in a record, where it may be rejected again after a failure: it is kept or sent once.
         """
+        # A fault stream that nobody reads has no topic: then it is logged, as nothing else would tell of it.
         to_faults = self._on_error == "STREAM" and self._faults and self._transport.partitions(self._fault_topic)
         self._counter.add(error, told=self._on_error != "STORE" and not to_faults)
         if self._on_error == "STORE":
             entry = error_entry(self._stream, "source", str(error), payload=payload)
             append_error(self._transport, self._app, entry, producer, seq)
         elif to_faults and self._faults:
+            # There is no event to show: only `_error`, the last attribute, has a value.
             row = (*[None] * (len(self._faults) - 1), str(error))
             value = Payload(self._faults).encode(Events.of([(now, row)]))
             self._transport.append([Record(self._fault_topic, 0, value, 1, producer, seq, NO_CLOCK)])

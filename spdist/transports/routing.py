@@ -20,6 +20,7 @@ def java_hash(text: str) -> int:
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
+        # Java's int wraps: only the last 32 bits are carried on.
         value = (value * 31 + (high << 8 | low)) & 0xFFFF_FFFF
     return wrap32(value)
 

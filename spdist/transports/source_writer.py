@@ -91,6 +91,7 @@ class SourceWriter:
     def append_numbered(self, parts: Sequence[tuple[Sequence[Chunk], int]], now: int, producer: str) -> int:
         """Append several lots of chunks together, each with the number of its first event; see `append`."""
         records: list[Record] = []
+        # Own copies until the append has succeeded: what failed leaves no trace in times and numbers.
         reached, order = self._reached, self._order
         for chunks, first in parts:
             try:
@@ -99,6 +100,7 @@ class SourceWriter:
             except MappingError:
                 if self._unfit is None:
                     raise
+                # Chunk by chunk only now: most lots have no such value, and are encoded as one.
                 events, after = self._events(self._fitting(chunks, self._unfit), now, reached, order)
                 made = self._records(events, producer, first)
             reached = after
@@ -135,6 +137,7 @@ class SourceWriter:
         for chunk in chunks:
             if not chunk:
                 continue
+            # All of a chunk are put out together, when the last of them is due.
             reached = max(reached, chunk[-1][0] if self._playback else now)
             for place, (ts, row) in enumerate(chunk):
                 events.add(reached, order + len(events), b"", place, ts, row)
@@ -146,6 +149,7 @@ class SourceWriter:
         """Return what `_events` does for chunks of one event, column by column."""
         count = len(several)
         ts = [at for at, _ in several]
+        # Never backwards: what comes late is put out when the time of the latest before it has come.
         at = list(accumulate(ts if self._playback else [now] * count, max, initial=reached))
         rows = [row for _, row in several]
         return Events(at[1:], list(range(order, order + count)), [b""] * count, [0] * count, ts, rows), at[-1]

@@ -35,6 +35,7 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
 @contextlib.contextmanager
 def new_file(path: Path, content: bytes, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary file in the directory of `path` with this content; it is deleted unless it was moved."""
+    # In the same directory: a rename is atomic only within one file system; a name with a dot is passed over.
     temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -96,6 +96,7 @@ class FileAppends:
         """
         self._place.mkdir(exist_ok=True)
         for part in _parts(lines):
+            # Ends: whoever came first has made progress, and this process finishes that before it tries again.
             while not self._append(producer, part):
                 pass
 
@@ -113,10 +114,12 @@ class FileAppends:
             os.close(handle)
 
     def _append_to(self, handle: int, producer: str, lines: Sequence[tuple[int, bytes]]) -> bool:
+        # Bytes of another process are finished before own ones are claimed: where the file ends is only known then.
         before = self._newest()
         if before.data:
             self._finish(handle, before)
             return False
+        # What the newest note counts as appended is a repeat after a failure.
         new = [(number, line) for number, line in lines if number >= before.next.get(producer, 0)]
         if not new:
             return True
@@ -131,6 +134,7 @@ class FileAppends:
         path = self._place / str(number)
         with new_file(path, note.written()) as made:
             try:
+                # A link fails where the name is there: one process gets the number, with the whole content.
                 os.link(made, path)
             except FileExistsError:
                 return None
@@ -139,6 +143,7 @@ class FileAppends:
             # This process stood still, while others went on and deleted theirs of that number.
             path.unlink(missing_ok=True)
             return None
+        # Only after the own note is the newest: whoever lists the directory finds one with all numbers.
         self._forget(numbers | done, number)
         return note
 
@@ -149,11 +154,14 @@ class FileAppends:
         """
         status, there = os.fstat(handle), os.pread(handle, len(note.data), note.offset)
         if there != note.data:
+            # A shorter file, or another inode, was put there since the note was made.
             replaced = status.st_ino != note.inode or status.st_size < note.offset
             if replaced or not _is_part(there, note.data):
+                # The same under the next number, which all find as the newest: the place of this note is taken.
                 self._claim(handle, note.number + 1, note.next, note.data)
                 return False
             _write(handle, note.data, note.offset)
+        # Before the mark: a note that is done is never looked at again.
         os.fsync(handle)
         (self._place / f"{note.number}{_DONE}").touch()
         return True
@@ -169,6 +177,7 @@ class FileAppends:
         """Return the newest note, without data where that is done."""
         while True:
             numbers, done = self._numbers()
+            # The directory is new, or of a version that did not number notes.
             if not numbers:
                 return _Note(next=self._known_before())
             newest = max(numbers)
@@ -183,6 +192,7 @@ class FileAppends:
                 if head["format"] != _FORMAT:
                     raise _other_format(head, _FORMAT)
                 known = {str(producer): int(next) for producer, next in head["next"].items()}
+                # Of a note that is done only the numbers count: its bytes are in the file.
                 data = b"" if done else file.read()
                 if not done and zlib.crc32(data) != head["crc"]:
                     raise ValueError("its checksum is wrong")
@@ -209,6 +219,7 @@ class FileAppends:
                 start, size, crc = int(intent["offset"]), int(intent["size"]), int(intent["crc"])
                 if self._holds(start, size, crc):
                     known[str(intent["producer"])] = int(intent["next"])
+                # A part of what was announced: that version cut it off and appended it again.
                 elif start < self._path.stat().st_size <= start + size:
                     os.truncate(self._path, start)
             return known
@@ -242,6 +253,7 @@ def _is_part(there: bytes, data: bytes) -> bool:
 def _write(handle: int, data: bytes, offset: int) -> None:
     left = memoryview(data)
     while left:
+        # A write may take less than it is given, for example on a full disk.
         done = os.pwrite(handle, left, offset)
         left, offset = left[done:], offset + done
 

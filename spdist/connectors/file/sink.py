@@ -62,6 +62,7 @@ class FileSink:
 
     def send(self, deliveries: Sequence[Delivery]) -> None:
         """Write the payloads; they are on the disk when this returns."""
+        # Each name is resolved once, as many events share it, and resolving follows links.
         places: dict[str, Path | NotAllowed] = {}
         own: dict[Path | NotAllowed, list[Delivery]] = {}
         first: dict[Path | NotAllowed, int] = {}
@@ -69,6 +70,7 @@ class FileSink:
             uri = delivery.options["file.uri"]
             if uri not in places:
                 places[uri] = self._place(uri)
+            # By path and not by name: two names of one file share its order.
             own.setdefault(places[uri], []).append(delivery)
             first.setdefault(places[uri], number)
         # All before the first delivery of a file are written: the files follow one another as they begin.
@@ -92,8 +94,10 @@ class FileSink:
     def _write_all(self, path: Path, own: list[Delivery]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not self._append:
+            # Each payload replaces the file, so the ones before the last would be seen by nobody.
             write_whole(path, self._line(own[-1].payload))
             return
+        # Numbers count for each producer; runs and not groups, so that lines stay in the order in which they came.
         for producer, part in groupby(own, key=lambda one: one.producer):
             FileAppends(path).append(producer, [(one.seq, self._line(one.payload)) for one in part])
 

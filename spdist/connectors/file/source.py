@@ -166,16 +166,17 @@ class FileSource(Looping):
     def _begin(self) -> None:
         known = self._position.load()
         if known is None:
-            self._save(None)
+            self._save(None)  # before anything is numbered by this producer
             return
         self._seq, self._producer = known["seq"], known["producer"]
         self._files = {path: _Known(**file) for path, file in known["files"].items() if self._may(Path(path))}
         self._context.mapper.restore(known["mapper"])
+        # Read to the end before a crash, but not yet moved or deleted; one that was changed since then is another file.
         for path in [Path(path) for path, file in self._files.items() if file.over]:
             if path.is_file() and path.stat().st_mtime_ns == self._files[str(path)].changed:
                 self._put_away(path)
         if known["intent"] is not None and self._may(Path(known["intent"]["path"])):
-            self._again(_Slice(**known["intent"]), known["at"])
+            self._again(_Slice(**known["intent"]), known["at"])  # with the time of the first try
 
     def _turn(self) -> float:
         read = False
@@ -200,7 +201,7 @@ class FileSource(Looping):
             return [place] if place.is_file() else []
         there = sorted(path for path in place.iterdir() if path.is_file() and not path.name.startswith("."))
         found = [path for path in there if not path.is_symlink() or self._may(path)]
-        for known in (self._files, self._waiting):
+        for known in (self._files, self._waiting):  # what is gone is forgotten
             for path in set(known) - {str(path) for path in found}:
                 del known[path]
         return [path for path in found if self._wanted(path.name)]
@@ -218,7 +219,7 @@ class FileSource(Looping):
 
     def _wanted(self, name: str) -> bool:
         pattern = self._settings.pattern
-        if not pattern or fnmatch.fnmatchcase(name, pattern):
+        if not pattern or fnmatch.fnmatchcase(name, pattern):  # first: no expression begins with *
             return True
         try:
             return java_pattern(pattern).fullmatch(name) is not None
@@ -232,14 +233,16 @@ class FileSource(Looping):
         if known is None or known.inode != status.st_ino or status.st_size < known.offset:
             # New, or another file under the old name, or begun anew.
             known = self._files[str(path)] = _Known(status.st_ino)
+        # A file that has ended for good is not read again, also where something was appended to it.
         if known.over or (known.offset == status.st_size and self._settings.tailing):
             return False
+        # Only before the first byte: a file that was begun is read to its end without a wait between slices.
         if not self._settings.tailing and known.offset == 0 and not self._is_still(path, status):
             return False
         part = (self._rest if known.skipping else self._next)(path, known.offset, status.st_size)
         if part is None:
             return False
-        if part.end > part.start:
+        if part.end > part.start:  # an empty file has an end, and no payload
             self._take(part, now_ms())
         if part.last:
             self._finish(path)
@@ -248,7 +251,7 @@ class FileSource(Looping):
     def _is_still(self, path: Path, status: os.stat_result) -> bool:
         """Tell whether nobody has written to a file for long enough to take it for whole."""
         now, looks = time.monotonic(), (status.st_size, status.st_mtime_ns)
-        *before, since = self._waiting.get(str(path), (-1, 0, now))
+        *before, since = self._waiting.get(str(path), (-1, 0, now))  # no file has the size -1
         if tuple(before) != looks:
             self._waiting[str(path)] = (*looks, now)
             return False
@@ -270,9 +273,9 @@ class FileSource(Looping):
             while (cut := self._last_cut(data)) == 0 and len(data) <= most and (more := file.read(_SLICE)):
                 data += more
         if cut == 0 and len(data) > most:
-            end, line = start + len(data), self._settings.mode == "LINE"
+            end, line = start + len(data), self._settings.mode == "LINE"  # only of lines the end of the rest is known
             return _Slice(str(path), start, end, ends and end >= size, too_large=True, goes_on=line)
-        if ends and start + len(data) >= size:
+        if ends and start + len(data) >= size:  # a last line without a newline is whole where nobody writes on
             return _Slice(str(path), start, start + len(data), True)
         return _Slice(str(path), start, start + cut, False) if cut else None
 
@@ -289,6 +292,7 @@ class FileSource(Looping):
         """Return how many bytes of `data` surely are whole payloads."""
         if self._settings.mode == "LINE":
             return data.rfind(b"\n") + 1
+        # Reversible, so that a place in the text can be counted back to bytes; a slice may end inside of a character.
         text = data.decode("utf-8", "surrogateescape")
         found = list(self._cuts(text))
         return len(text[: found[-1]].encode("utf-8", "surrogateescape")) if found else 0
@@ -302,7 +306,7 @@ class FileSource(Looping):
 
     def _take(self, part: _Slice, at: int) -> None:
         """Note what is about to be read, then read and append it."""
-        self._save(part, at)
+        self._save(part, at)  # first: a crash between the two repeats this very slice
         self._append(part, at)
 
     def _append(self, part: _Slice, at: int) -> None:
@@ -324,6 +328,7 @@ class FileSource(Looping):
             eof = part.last and number == len(payloads) - 1
             return {"file.path": part.path, "eof": str(eof).lower()}
 
+        # The mapping may have taken a header off: where nothing was appended, it is to come again.
         before = self._context.mapper.snapshot()
         try:
             chunks = list(chain.from_iterable(self._context.read_each(payloads, properties, at)))
@@ -356,7 +361,7 @@ class FileSource(Looping):
         if self._settings.mode == "TEXT.FULL":
             yield text
         elif self._settings.mode == "LINE":
-            lines = text.split("\n")
+            lines = text.split("\n")  # not splitlines, for which other characters end a line, too
             if not lines[-1]:
                 lines.pop()
             skipped = self._settings.headers if part.start == 0 else 0
@@ -372,7 +377,7 @@ class FileSource(Looping):
                 last := _search(settings.end, text, first.end())
             ):
                 yield text[first.start() : last.end()]
-                start = max(last.end(), first.start() + 1)
+                start = max(last.end(), first.start() + 1)  # both may be empty: the loop is to go on
             return
         for cut in self._cuts(text):
             if text[start:cut].strip():

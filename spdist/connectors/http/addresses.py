@@ -56,6 +56,7 @@ class HttpAddress:
         # An address without a port means WSO2's.
         found = cls(host, _DEFAULT_PORT if port is None else port, clean_path(parts.path), certificate, password)
         try:
+            # Only for its error: a certificate that cannot be used is found before the source starts.
             found.tls()
         except TransportError as error:
             raise read.wrong("https.keystore.file", f"cannot be used: {error.message}") from error
@@ -113,6 +114,7 @@ def check_ports(assignment: Assignment, allowed: Allowed) -> None:
     TransportError
         A port is taken.
     """
+    # Sources of one app share a port: it is tried once.
     for host, port in {(one.host, one.port): one for one in sources_at(assignment, allowed)}:
         try:
             Listener(host, port).stop()

@@ -67,11 +67,13 @@ class HttpPort:
     def shared(cls, address: HttpAddress, limits: ConnectionLimits, closed: Closed | None = None) -> HttpPort:
         """Return the port of an address, which is open as long as somebody uses it; from now on with this `closed`."""
         with cls._lock:
+            # Port 0 asks the system for a new one each time, so it is never shared.
             port = cls._open.get((address.host, address.port)) if address.port else None
             if port is None:
                 port = cls(address, limits, closed)
                 if address.port:
                     cls._open[address.host, address.port] = port
+            # TLS is agreed before the path is known: sources at one port cannot show different certificates.
             elif port.address.certificate != address.certificate:
                 raise TransportError(f"port {address.port} is used with another certificate")
             port.closed = closed or port.closed
@@ -97,6 +99,7 @@ class HttpPort:
             if self._users:
                 return
             self._open.pop((self.address.host, self.address.port), None)
+        # Outside of the lock: it waits for requests under way, and others may open and leave ports meanwhile.
         self._listener.stop()
 
     def _app(self) -> Callable[..., Awaitable[None]]:
@@ -111,6 +114,7 @@ class HttpPort:
             return self._told(path) or JSONResponse({"error": f"no source listens at {path}"}, 404)
 
         async def answering(scope: Any, receive: Any, send: Any) -> None:
+            # Before the app: a body of a request that is refused need not be read.
             told = self._told(clean_path(Request(scope).url.path)) if scope["type"] == "http" else None
             await (app(scope, receive, send) if told is None else told(scope, receive, send))
 

@@ -77,7 +77,9 @@ class HttpSink:
             verify=_trust(read),
             proxy=_proxy(read),
             timeout=read.whole("socket.idle.timeout", 6000, least=1) / 1000,
+            # A redirect would send payload and credentials to an address that the app does not name.
             follow_redirects=False,
+            # No proxy and no login from variables of the node, which are not the app's to use.
             trust_env=False,
         )
 
@@ -92,6 +94,7 @@ class HttpSink:
                 lasting = isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol))
                 raise SendError(f"{_place(delivery)}: {type(error).__name__}: {error}", done, lasting) from error
             if not answer.is_success:
+                # A request that is wrong stays wrong; what may be another answer later is in `_PASSING`.
                 lasting = answer.status_code < 500 and answer.status_code not in _PASSING
                 told = self._told(answer)
                 raise SendError(f"{_place(delivery)} answers {answer.status_code} {told}".rstrip(), done, lasting)
@@ -125,6 +128,7 @@ class HttpSink:
         """Return the beginning of an answer, without the credentials that the receiver may repeat."""
         text = answer.text
         shown = answer.request.headers.get("Authorization", "").rpartition(" ")[2]
+        # The longest first: a secret that contains another one would else be left in part.
         for hidden in sorted((*self._hidden, shown), key=len, reverse=True):
             text = text.replace(hidden, "***") if hidden else text
         return " ".join(text.split())[:200]
@@ -136,6 +140,7 @@ class _Unfit(Exception):
 
 def _headers(read: Options, text: str) -> list[tuple[str, str]]:
     """Return the headers in a text as it was written: what an event has put into one stays there."""
+    # Headers are found in what the app has written: a quote in a value of an event begins no other header.
     written, values = (text.written, text.values) if isinstance(text, Filled) else ((text,), ())
     whole, places = "".join(written), list(accumulate(map(len, written)))[:-1]
     found, inside = [], 0
@@ -153,6 +158,7 @@ def _headers(read: Options, text: str) -> list[tuple[str, str]]:
         if _CONTROL.search(value):
             raise read.wrong("headers", f"has a control character in {name}, or its secret has")
         found.append((name, value))
+    # A value outside of any header, or in a name, has no place.
     if inside < len(values) or (whole.strip() and not found):
         raise read.wrong("headers", "cannot be read", "For example: headers=\"'Name: value','Other: {{attribute}}'\"")
     return found
@@ -189,6 +195,7 @@ class _OAuth(httpx.Auth):
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Send the request with a token."""
+        # One retry with a new token only where the old one may have expired; a new one that is refused stays refused.
         fresh = not self._token
         if fresh:
             yield from self._renew()
@@ -210,6 +217,7 @@ class _OAuth(httpx.Auth):
         except (ValueError, KeyError, TypeError):
             self._token = ""
             raise httpx.ProtocolError(f"{self._url} gives no token: status {answer.status_code}") from None
+        # Servers may give each refresh token for one use (OAuth 2, RFC 6749, section 6).
         if "refresh_token" in found and self._form["grant_type"] == "refresh_token":
             self._form["refresh_token"] = found["refresh_token"]
 

@@ -162,6 +162,7 @@ class _SourceRoute:
                 body += part
                 self._bytes += len(part)
                 if len(body) > self.context.largest:
+                    # As soon as it is too large and without the rest: `drained` of the listener sees to the connection.
                     return _told(413, f"the body is larger than {self.context.largest} bytes")
                 if self._bytes > max(_MOST_BYTES, 2 * self.context.largest):
                     return _told(503, "too much waits to be read", LATER)
@@ -173,7 +174,9 @@ class _SourceRoute:
             log.warning("%s", self.problem)
             return _told(503, "it cannot be taken now", LATER)
         finally:
+            # Whatever the answer is, also when the client has gone: else the room for others would shrink for good.
             self._bytes -= len(body)
+        # Where a part could be read it is appended, and to send the whole again would double that: so it is a 200.
         if read.rejected and not read.chunks:
             return _told(400, "; ".join(read.rejected))
         answer: dict[str, Any] = {"events": sum(map(len, read.chunks))}
@@ -190,6 +193,7 @@ class _SourceRoute:
             It is numbered in a way that cannot be read: to count it twice would break a promise.
         """
         shown = credentials(request.headers.get("authorization", ""))
+        # Without logins the header is anybody's claim, and names nobody.
         user = shown[0] if self.logins is not None and shown is not None else ""
         id, origin = request.headers.get(ID_HEADER, ""), request.headers.get(ORIGIN_HEADER, "")
         if not (self.drops_repeats and id):
@@ -203,6 +207,7 @@ class _SourceRoute:
                 told, hint=f"write it like {ID_HEADER}: press-1:7, or name who counts in {ORIGIN_HEADER}"
             )
         # However long these are, a reader keeps a short text for each sender.
+        # As JSON, so that no text of one name looks like the border between two.
         names = json.dumps([user, origin, sender])
         return f"http-{hashlib.sha256(names.encode()).hexdigest()[:32]}", int(number)
 
@@ -230,12 +235,14 @@ class _SourceRoute:
         self._waiting.append(one)
         if self._writer is None:
             self._writer = asyncio.create_task(self._write())
+        # A client that goes away cancels its own wait and not the future, which the writer will still set.
         return await asyncio.shield(one.answer)
 
     async def _write(self) -> None:
         """Have what waits parsed and appended, in the order in which it came, until nothing waits."""
         while self._waiting:
             taken = self._first()
+            # One thread at a time keeps the order of bodies; those that come meanwhile are the next lot.
             found = await asyncio.to_thread(self._append, taken)
             if not any(isinstance(result, Exception) for result in found):
                 self.problem = None
@@ -251,6 +258,7 @@ class _SourceRoute:
     def _first(self) -> list[_WaitingRequest]:
         """Return those that have waited longest, and forget them."""
         sizes = accumulate(len(one.body) for one in self._waiting)
+        # A single body may be larger than all that goes together.
         count = max(1, sum(1 for _ in takewhile(lambda size: size <= _TOGETHER, sizes)))
         taken, self._waiting = self._waiting[:count], self._waiting[count:]
         return taken
@@ -258,6 +266,7 @@ class _SourceRoute:
     def _append(self, taken: Sequence[_WaitingRequest]) -> list[ReadPayload | Exception]:
         """Parse some bodies and append their events; return what each holds. Runs in a thread, one at a time."""
         found: list[ReadPayload | Exception] = []
+        # Runs of one producer and not all of one: the order between producers is kept.
         for producer, several in groupby(taken, lambda one: one.producer):
             found += self._append_of(producer, list(several))
         return found
@@ -271,6 +280,7 @@ class _SourceRoute:
             try:
                 read = self.context.read(one.body, one.headers, now)
             except Exception as error:  # what is wrong with it cannot be stored
+                # Its own error, while the other bodies of the lot are appended.
                 found.append(error)
             else:
                 found.append(read)
@@ -281,6 +291,7 @@ class _SourceRoute:
             if any(chunks for chunks, _ in parts):
                 self.context.writer.append_numbered(parts, now_ms(), producer)
         except Exception as error:
+            # What had nothing to append does not fail with the others: its answer is what could not be read.
             return [error if isinstance(one, ReadPayload) and one.chunks else one for one in found]
         return found
 

@@ -158,6 +158,7 @@ class KafkaTopics:
             ]
             begins, ends = begins_of(consumer, places, _PATIENCE_MS), ends_of(consumer, places, _PATIENCE_MS)
         except (KafkaError, OSError) as error:
+            # A client whose connection has failed may stay as it is: the next call makes a new one.
             self.close()
             raise self._access.away(error) from error
         found: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in topics}
@@ -196,6 +197,7 @@ class KafkaTopics:
         if self._consumer is None:
             self._consumer = KafkaConsumer(
                 enable_auto_commit=False,
+                # Ends are those of the readers, which see committed messages only (`KafkaFetcher`).
                 isolation_level="read_committed",
                 allow_auto_create_topics=self._creates,
                 **self._access.arguments(),

@@ -125,6 +125,7 @@ def messages_of(deliveries: Sequence[Delivery]) -> tuple[list[OutgoingMessages],
         partition, key = first.options.get("partition.no", ""), first.options.get("key")
         if partition and not partition.isdecimal():
             return messages, f"'{partition}' is no partition"
+        # A range where numbers follow one another: no list of thousands of them.
         numbers = range(first.seq, first.seq + len(run)) if together else [one.seq for one in run]
         place = first.options["topic"], int(partition) if partition else None, None if key is None else key.encode()
         payloads = run.payloads if isinstance(run, Deliveries) else [one.payload for one in run]
@@ -172,6 +173,7 @@ def batches(parts: Iterable[PartitionMessages], limit: int) -> Iterator[SentBatc
     while left:
         records = _RecordColumns(_cut_off(left, room))
         cuts, ends, made = records.made(limit - _HEADER_BYTES)
+        # Messages of the next round, by the mean size of a record in this one.
         room = max(1, int(_TOGETHER * limit * cuts[-1] / ends[-1]))
         for (begin, end), (first, last) in zip(pairwise(cuts), pairwise(ends), strict=True):
             yield SentBatch(int(records.places[begin]), end - begin, made[first:last])
@@ -221,11 +223,13 @@ class _RecordColumns:
         own = [piece for key, one in zip(self._keys, self._of_each, strict=True) for piece in (key, one.source)]
         lengths = numpy.array([0, *map(len, own)])
         around = lengths[1:].reshape(-1, 2).sum(1)
+        # Of nothing but empty values Arrow has no buffer, which is None.
         begins, content = bounds(self._values), self._values.buffers()[2]
         into = numpy.empty(
             begins[-1] - begins[0] + len(self._values) * (_MOST_AROUND + len(_BEFORE_ID) + int(around.max())),
             numpy.uint8,
         )
+        # In the worst case each message is a batch of its own, and then the end.
         cuts = numpy.empty((2, len(self._values) + 1), numpy.int64)
         count = loops.records(
             numpy.frombuffer(content or b"", numpy.uint8),
@@ -252,6 +256,7 @@ class _RecordColumns:
         # What follows the number of a record in its batch, and how many bytes.
         pieces = (key, _varints(lengths), self._values, _BEFORE_ID, _varints(id_lengths), source, texts)
         sizes = sum(map(_lengths, pieces), numpy.zeros(len(lengths), numpy.int64)) + len(_PLAIN)
+        # Where a record stands in its batch, and so how wide its number is, is not known before batches are cut.
         bodies = sizes + _NUMBER_BYTES
         cuts = list(_cuts(bodies + _widths(bodies), room))
         numbers = numpy.concatenate([numpy.arange(end - begin) for begin, end in pairwise(cuts)])
@@ -331,6 +336,7 @@ def _compiled() -> SimpleNamespace:
 
 def _width(number: Any) -> Any:
     """Return how many bytes the format takes for a number from 0 on."""
+    # The first byte has six bits of a number and its sign, each further one seven.
     width, number = 1, number >> 6
     while number:
         width, number = width + 1, number >> 7
@@ -347,6 +353,7 @@ def _digits(number: Any) -> Any:
 
 def _varint_at(into: Any, at: Any, number: Any) -> Any:
     """Write a number from 0 on as the format does; return where it ends."""
+    # Zigzag: the lowest bit is the sign, which is 0 here.
     left = number << 1
     while left > 0x7F:
         into[numpy.uintp(at)] = left & 0x7F | 0x80
@@ -401,12 +408,14 @@ def _records(values, begins, numbers, parts, own, places, before_id, room, into,
             + len(_PLAIN)
         )
         most = size + _NUMBER_BYTES
+        # The record's own length stands in front of it, in a width that depends on it.
         most += _width(most)
         if message == 0 or used + most > room or message - begun == _MOST:
             cuts[0, batches], cuts[1, batches] = message, at
             batches, begun, used = batches + 1, message, 0
         used += most
         at = _varint_at(into, at, size + _width(message - begun))
+        # The two bytes of `_PLAIN`.
         into[at] = into[at + 1] = 0
         at = _varint_at(into, at + 2, message - begun)
         at = _copied(into, at, own, key, source)

@@ -105,6 +105,7 @@ class KafkaSink:
         self._context = context
         self._servers = ", ".join(access.servers)
         said = access.properties.get("delivery.timeout.ms", "")
+        # Where the events are kept elsewhere there is no reason to hold up all others for an hour.
         default = _KEPT_PATIENCE_MS if on_error_of(options) in KEEPS_EVENTS else _PATIENCE_MS
         self._patience_s = (int(said) if said.isdecimal() else default) / 1000
         self._writer = KafkaWriter(access)
@@ -125,10 +126,12 @@ class KafkaSink:
                 if why is not None:
                     waiting.say(f"Kafka at {self._servers}: {type(why).__name__} {why}".rstrip())
                     if waiting.seconds > self._patience_s:
+                        # Lasting: the wait was here, and `Sinks` is not to try again and again after it.
                         raise SendError(waiting.why, there, lasting=True)
                     self._context.pause(_AGAIN_S)
         finally:
             waiting.over()
+        # Only after all before it are there: deliveries are in order.
         if bad is not None:
             raise SendError(bad, count, lasting=True)
 
@@ -143,6 +146,7 @@ class KafkaSink:
             try:
                 self._context.go_on()
             except TransportError:
+                # What is on its way must not arrive after somebody else has begun to send the same.
                 self._writer.abandon()
                 raise
             if waiting.seconds > self._patience_s:
@@ -193,6 +197,7 @@ class _Signed(_DefaultRecordBatchBuilderPy):  # type: ignore[misc]
     """
 
     def __init__(self, codec: int, batch: SentBatch) -> None:
+        # Version 2 of the format, no transaction; -1 for a producer that is not known yet.
         super().__init__(2, codec, 0, -1, -1, 0, 0)
         self._first_timestamp = self._max_timestamp = int(time.time() * 1000)
         self._num_records, self._last_offset = batch.count, batch.count - 1
@@ -203,6 +208,7 @@ class _Signed(_DefaultRecordBatchBuilderPy):  # type: ignore[misc]
         compresses = self._compression_type != self.CODEC_NONE
         if compresses:
             self._buffer += self._records
+            # It leaves the buffer as it is where compression saves nothing.
             compresses = self._maybe_compress()
             self._records = memoryview(self._buffer)[self.HEADER_STRUCT.size :]
         header = bytearray(self.HEADER_STRUCT.size)
@@ -223,6 +229,7 @@ class _Signed(_DefaultRecordBatchBuilderPy):  # type: ignore[misc]
             self._base_sequence,
             self._num_records,
         )
+        # Of the header from the attributes on, then of the records, without a copy of both together.
         checksum = crc32c(self._records, crc32c(header[self.ATTRIBUTES_OFFSET :]))
         _CHECKSUM.pack_into(header, self.CRC_OFFSET, checksum)
         return bytes(header), self._records
@@ -234,6 +241,7 @@ class _Records(BatchBuilder):  # type: ignore[misc]
     def __init__(self, batch: SentBatch, compression: str | None) -> None:
         codec = getattr(DefaultRecordBatch, f"CODEC_{(compression or 'none').upper()}")
         super().__init__(len(batch.records), codec)
+        # The client reads from it how many messages the batch has, and numbers the next one of this producer by that.
         self._relative_offset = batch.count
         self._builder = _Signed(codec, batch)
         self.close()
@@ -347,11 +355,13 @@ class KafkaWriter:
         count = sum(len(some.values) for some in messages)
         try:
             producer = await self._connected()
+            # Partitions of all topics first: what cannot go anywhere stops those behind it before anything is sent.
             parts, stopped = await self._parts(producer, messages)
         except (KafkaError, OSError, TimeoutError, TransportError) as error:
             await self._dropped()
             return 0, error
         writing = (self._write(producer, *place, own) for place, own in parts.items())
+        # Partitions are independent: each goes on where another one fails, and the least number that is missing counts.
         failed = [stop for stop in await asyncio.gather(*writing) if stop is not None]
         if failed:
             # What is behind a batch that failed would be out of its producer's order.
@@ -366,6 +376,7 @@ class KafkaWriter:
         start = 0
         for some in messages:
             try:
+                # As a list, so that a refusal comes here and not after some parts are noted.
                 shares = list(self._shares(some, await _partitions(producer, some.topic)))
             except Refused as error:
                 return parts, (start, error)
@@ -386,6 +397,7 @@ class KafkaWriter:
             yield self._partition_of(some.key, partitions, partitions), whole
         else:
             for turn, partition in enumerate(partitions):
+                # By the number of the delivery, so that a repeat goes to the partition of its first try.
                 yield partition, whole[(turn - some.first) % count :: count]
 
     async def _write(
@@ -426,6 +438,7 @@ class KafkaWriter:
     def _judged(self, error: Exception, count: int) -> Exception | None:
         """Return what stopped a batch of so many messages; None where a smaller one is to be tried."""
         if isinstance(error, _TOO_LARGE) and count > 1:
+            # The topic may take less than the brokers' default; for all later batches, too.
             self._limit = max(1, self._limit // 8)
             return None
         return Refused(_told(error), lasting=True) if isinstance(error, _REFUSED) else error
@@ -440,6 +453,7 @@ class KafkaWriter:
                 enable_idempotence=True,
             )
             _sending_pieces(producer)
+            # Before it starts: one that never reaches its brokers is to be stopped by `_dropped`, too.
             self._producer = producer
             await producer.start()
         return self._producer
@@ -459,6 +473,7 @@ async def _partitions(producer: AIOKafkaProducer, topic: str) -> list[int]:
     try:
         return sorted(await asyncio.wait_for(producer.partitions_for(topic), _LOOK_S))
     except TimeoutError:
+        # Brokers answer, and do not know the topic; without an answer it is they who are away.
         if await producer.client.force_metadata_update():
             raise Refused(f"there is no topic '{topic}'", lasting=False) from None
         raise

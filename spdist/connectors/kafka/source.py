@@ -78,6 +78,7 @@ class UserTopics:
     def first(self, topic: str, begin: int, end: int) -> int:
         """Return where reading begins in a partition that now has the messages from `begin` up to `end`."""
         if topic in self.offsets:
+            # What stands before the oldest message was deleted by the broker.
             return max(begin, self.offsets[topic] + 1)
         return end if self.latest else begin
 

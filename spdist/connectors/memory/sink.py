@@ -32,6 +32,7 @@ class InMemorySink:
         for delivery in deliveries:
             topic = in_memory_topic(delivery.options.get("topic", ""))
             if topic not in heard:
+                # Not remembered from call to call: somebody may have begun to listen since.
                 heard[topic] = self._transport.partitions(topic) > 0
             if heard[topic]:
                 records.append(Record(topic, 0, _packed(delivery.payload), 1, delivery.producer, delivery.seq))

@@ -41,6 +41,7 @@ class InMemorySource(Looping):
         self._transport.ensure(self._topic, 1)
         known = self._position.load()
         if known is None:
+            # From the end: what was published before anybody listened is lost, as in one process.
             known = {"offset": self._transport.end_offsets(self._topic)[0], "producer": f"inMemory-{uuid.uuid4().hex}"}
             self._position.save(known)
         self._offset, self._producer = known["offset"], known["producer"]
@@ -56,6 +57,7 @@ class InMemorySource(Looping):
                 if one.producer != self._context.instance
             ]
             self._context.writer.append_numbered(parts, now, self._producer)
+            # After the append: a crash between the two reads the records again, under the numbers of their offsets.
             self._offset = records[-1].offset + 1
             self._position.save({"offset": self._offset, "producer": self._producer})
         return 0.0 if len(records) == _MOST else self._PAUSE_S

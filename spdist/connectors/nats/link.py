@@ -166,6 +166,7 @@ class NatsLink:
         async def begin() -> None:
             client = await self._connected()
             await client.subscribe(subject, queue=queue, cb=taken)
+            # The server has the subscription when this returns: what is published from now on arrives.
             await client.flush()
 
         self._reached(begin())
@@ -185,6 +186,7 @@ class NatsLink:
         async def some() -> list[NatsMessage]:
             try:
                 return [_message(one) for one in await subscription.fetch(most, timeout=wait_s)]
+            # No message in time is no error.
             except (TimeoutError, nats.errors.TimeoutError):
                 return []
 
@@ -223,6 +225,7 @@ class NatsLink:
             subjects, place = wanted.filter_subjects or [wanted.filter_subject or ">"], after
             found: list[NatsMessage] = []
             while place < until and len(found) < most:
+                # The server looks for one subject at a time: the first of all is the least of the first of each.
                 each = [await _next(stream, info.stream_name, subject, place + 1) for subject in subjects]
                 message = min((one for one in each if one), key=lambda one: one.sequence, default=None)
                 if message is None or message.sequence > until:
@@ -237,6 +240,7 @@ class NatsLink:
         """Tell JetStream that messages need not come again; returns when it knows."""
 
         async def tell() -> None:
+            # With an answer each: an acknowledgement that is lost would have the message given out again.
             await asyncio.gather(*(one.raw.ack_sync(timeout=_TIMEOUT_S) for one in messages))
 
         self._reached(tell())
@@ -260,6 +264,7 @@ class NatsLink:
         try:
             client = await self._connected()
             if not confirmed:
+                # Without a confirmation none of them is certain before the flush: a failure counts none as sent.
                 for subject, data, headers in messages:
                     await client.publish(subject, data, headers=dict(headers))
                 await client.flush(timeout=_TIMEOUT_S)
@@ -268,6 +273,7 @@ class NatsLink:
             while done < len(messages):
                 part = messages[done : done + _WINDOW]
                 sent = (stream.publish(subject, data, headers=dict(headers)) for subject, data, headers in part)
+                # Counted up to the first that failed; later ones that arrived are repeated, and dropped by their ids.
                 for answer in await asyncio.gather(*sent, return_exceptions=True):
                     if isinstance(answer, Exception):
                         return done, answer
@@ -278,6 +284,7 @@ class NatsLink:
         return done, None
 
     async def _connected(self) -> Client:
+        # The library does not connect again by itself here: what nobody waits for any more would be published then.
         if self._client is not None and not self._client.is_connected:
             await self._dropped()
         if self._client is None:
@@ -310,6 +317,7 @@ class NatsLink:
         try:
             return self._run(work)
         except (NatsError, OSError, TimeoutError) as error:
+            # Without the name and password that may stand in an address.
             servers = ", ".join(one.rpartition("@")[2] for one in self._settings.servers)
             raise TransportError(f"NATS at {servers}: {type(error).__name__} {error}") from error
 
@@ -317,6 +325,7 @@ class NatsLink:
 def _message(message: Any) -> NatsMessage:
     try:
         place = message.metadata.sequence
+    # A message of plain NATS has no metadata.
     except NatsError:
         return NatsMessage(message.data, message.headers or {}, 0, 0, message)
     return NatsMessage(message.data, message.headers or {}, place.stream, place.consumer, message)

@@ -46,6 +46,7 @@ class NatsSink:
     def send(self, deliveries: Sequence[Delivery]) -> None:
         """Publish in order; returns when the server, or its stream, has all messages."""
         subjects = [one.options["destination"] for one in deliveries]
+        # Those before a bad subject are sent first: deliveries are in order.
         good = next((number for number, one in enumerate(subjects) if not _SUBJECT.fullmatch(one)), len(subjects))
         messages = [
             (one.options["destination"], encoded(one.payload), {"Nats-Msg-Id": one.id, ID_HEADER: one.id})

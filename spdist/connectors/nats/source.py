@@ -66,6 +66,7 @@ class NatsSource(Looping):
 
     def _turn(self) -> float:
         if self._link is None or not self._link.connected:
+            # What was given and not acknowledged before the connection was lost is looked up in the stream first.
             self._in_line = False
             self._connect()
         assert self._link is not None
@@ -74,6 +75,7 @@ class NatsSource(Looping):
         elif self._queue:
             messages = self._link.fetch(self._pulled, _MOST, _WAIT_S)
             self._append(messages, now_ms())
+            # After the append: a message that is acknowledged and not appended would be lost.
             self._link.acknowledge(messages)
         else:
             if not self._in_line:
@@ -93,14 +95,17 @@ class NatsSource(Looping):
         else:
             self._gaps_since_s = self._gaps_since_s or time.monotonic()
             self._catch_up(link)
+        # Also those that another reader has appended: they need not come again to anybody.
         link.acknowledge([one for one in messages if one.sequence <= self._appended])
 
     def _catch_up(self, link: NatsLink) -> None:
         """Append what readers were given and have not acknowledged, as the stream has it."""
         given = link.given(self._pulled)
+        # What is acknowledged was appended before that, by whichever reader.
         self._appended = max(self._appended, given.floor)
         while messages := link.stored(self._pulled, self._appended, given.sequence, _MOST):
             self._append_new(messages)
+        # Also where the last places are of messages that were deleted.
         self._appended = max(self._appended, given.sequence)
         self._delivery, self._in_line = given.delivery, True
 
@@ -140,6 +145,7 @@ class NatsSource(Looping):
 
     def _end(self) -> None:
         if self._link is not None:
+            # First the connection: what comes afterwards nobody would take, and what has come is appended below.
             self._link.close()
             self._link = None
         self._append(list(self._left()), now_ms())
@@ -174,11 +180,13 @@ def in_line(messages: Sequence[NatsMessage], delivery: int, appended: int) -> tu
     new: list[NatsMessage] = []
     for one in messages:
         known = one.sequence <= appended
+        # Deliveries are counted for all readers together: a number that is missing was given to another one.
         if one.delivery == delivery + 1:
             delivery += 1
             if not known:
                 new.append(one)
                 appended = one.sequence
+        # An older delivery of what is appended is a repeat and no gap.
         elif not known or one.delivery > delivery:
             return new, delivery, False
     return new, delivery, True

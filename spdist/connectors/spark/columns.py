@@ -50,6 +50,7 @@ class MatchedColumns:
             F.col(_quoted(column)).cast(kind).alias(name)
             for column, kind, name in zip(self.columns, self.types, _names(len(self.types)), strict=True)
         ]
+        # A column of nulls, so that rows have the same form with and without times.
         if not self.time:
             return [F.lit(None).cast("bigint").alias("time"), *values]
         time = F.col(_quoted(self.time))
@@ -151,6 +152,7 @@ def _error(read: Options, wrong: list[tuple[str, str, str]]) -> AppValidationErr
 
 
 def _quoted(name: str) -> str:
+    # A dot in a name without backticks would mean a field of a struct.
     return f"`{name.replace('`', '``')}`"
 
 

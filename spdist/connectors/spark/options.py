@@ -90,7 +90,9 @@ class SparkConnector:
             for element in annotation.elements
             if element.key and element.key.lower().startswith(_PREFIX)
         }
+        # Names and values before secrets are filled in: the identity names a directory.
         told = {name: value for name, value in written.items() if not name.lower().startswith(_PACE)}
+        # With a path other options name no other source, a separator for example; without, they are the place.
         place = [format, None if path is None else str(path), {} if path is not None else told]
         identity = hashlib.sha256(json.dumps(place, sort_keys=True).encode()).hexdigest()[:12]
         return cls(format, path, {name: _value(read, name, value) for name, value in written.items()}, identity)
@@ -121,6 +123,7 @@ class SparkSourceOptions:
         connector = SparkConnector.of(read, annotation, known)
         names = {name.lower() for name in connector.options}
         if connector.files and not any(name.startswith(_PACE) for name in names):
+            # With the identity of before: what this default is must not make it another source.
             options = {**connector.options, "maxBytesPerTrigger": _BATCH_BYTES}
             connector = SparkConnector(connector.format, connector.path, options, connector.identity)
         return cls(connector, read.text("time"), read.whole("polling.interval", 500, 1))
@@ -169,6 +172,7 @@ class SparkSinkOptions:
         added = read.text("id"), read.text("time")
         taken = {name.lower() for name in schema.names}
         for key, name in zip(("id", "time"), added, strict=True):
+            # Spark compares names of columns without case.
             if name.lower() in taken:
                 raise read.wrong(key, f"names the column '{name}', which there is already", "choose another name")
             taken |= {name.lower()} if name else set()

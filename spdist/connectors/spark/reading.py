@@ -131,6 +131,7 @@ class ConnectorSource:
             self._query = writer.trigger(processingTime=f"{self._options.interval_ms} milliseconds").start()
         except (PySparkException, Py4JError) as error:
             raise TransportError(f"{self._named()} does not start: {_first_line(error)}") from error
+        # So an error of the first micro-batch is told by `start`, and not as the end of a query that runs.
         self._begun()
         return None
 
@@ -152,10 +153,12 @@ class ConnectorSource:
     def stop(self) -> None:
         """End the query, after the batch that is being handed on."""
         self._stopping.set()
+        # A batch that is being handed on is finished; the next one sees `_stopping`.
         with self._busy:
             query, self._query = self._query, None
         if query is not None:
             try:
+                # Outside of the lock: the thread of the query may wait for it, and this for that thread.
                 query.stop()
             except Exception as error:  # its JVM may be gone
                 log.warning("%s did not end cleanly: %s", self._named(), _first_line(error))
@@ -201,6 +204,7 @@ class ConnectorSource:
         known = _load(file, number, schema)
         if known is None:
             known = frame.toArrow(), int(time.time() * 1000)
+            # On the disk before anybody has seen a row: who computes them again may get them in another order.
             _save(file, number, schema, *known)
         table, at = known
         columns = [plain_values(column.combine_chunks()) for column in table.columns]
@@ -212,6 +216,7 @@ def _load(file: Path, number: int, schema: Schema) -> tuple[pa.Table, int] | Non
     try:
         with pa.ipc.open_stream(file.read_bytes()) as reader:
             told = reader.schema.metadata
+            # The file of another batch, or of a stream that was defined otherwise, is no copy of this one.
             if told[b"number"] == str(number).encode() and told[b"stream"] == str(schema).encode():
                 return reader.read_all(), int(told[b"at"])
     except FileNotFoundError:

@@ -52,6 +52,7 @@ class SparkSink:
                 topic = spark_topic(self._group, one.stream, one.options)
                 self._transport.ensure(topic, 1)
                 self._topics[one.stream] = topic
+            # Numbers of events leave room between deliveries, however payloads are cut.
             events, first = Events.of(one.payload), one.seq << EVENT_BITS
             for count, value in Payload(self._schemas[one.stream]).encode_within(events):
                 records.append(Record(topic, 0, value, count, one.producer, first))
@@ -77,6 +78,7 @@ def spark_topic(group: str, stream: str, options: Mapping[str, str]) -> str:
     """
     place = [options.get("format", "").lower(), options.get("path", "")]
     if not place[1]:
+        # As `SparkConnector.identity`: without a path the options say which place it is.
         place += [f"{key}={options[key]}" for key in sorted(options) if key.startswith("option.")]
     return f"spark.{group}.{stream}.{hashlib.sha256(json.dumps(place).encode()).hexdigest()[:12]}"
 

@@ -100,6 +100,7 @@ class SparkSource(Looping):
                     self._context.reject(repr(row), f"a row has no time in '{self._options.time}'", batch.at)
                 else:
                     chunks.append(((batch.at if time is None else time, row),))
+            # Numbered by the place of the slice, so that rejected rows do not shift the numbers of later slices.
             self._context.writer.append(chunks, batch.at, self._producer, (batch.number << _BATCH_BITS) + start)
 
 

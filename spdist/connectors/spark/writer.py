@@ -105,8 +105,10 @@ class SparkWriter(Looping):
             if not records:
                 return self._PAUSE_S
             known["end"] = records[-1].offset + 1
+            # Before the write: who repeats it takes the same records under the same number, whatever came meanwhile.
             self._position.save(known)
         else:
+            # A write of before has failed or was cut off: just these records again, and none behind them.
             records = self._noted(known["offset"], known["end"])
         self._write(records)
         return 0.0
@@ -118,12 +120,14 @@ class SparkWriter(Looping):
         self._lock_file.parent.mkdir(parents=True, exist_ok=True)
         lock = self._lock_file.open("ab")
         try:
+            # The system releases it when the process ends, in whatever way; who does not get it tries again later.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             lock.close()
             raise TransportError("another process still writes for it") from error
         self._lock = lock
         fresh = {"writer": f"spdist-{uuid.uuid4().hex}", "number": 0, "offset": 0, "end": None, "seen": {}}
+        # Only under the lock: the one before has saved its last position by then.
         self._known = self._position.load() or fresh
 
     def _noted(self, offset: int, end: int) -> list[Any]:
@@ -145,6 +149,7 @@ class SparkWriter(Looping):
         times: list[int] = []
         rows: list[tuple[Any, ...]] = []
         for one in records:
+            # Tasks append again after a failure: the events that are there under the same ids are passed over.
             fresh = repeats.fresh(one)
             if fresh < one.count:
                 events = self._payload.decode(one.value, fresh)
@@ -154,6 +159,7 @@ class SparkWriter(Looping):
         if rows:
             self._sink.write(SinkBatch(known["writer"], known["number"], ids, times, rows))
         seen = {producer: number for (_, _, producer), number in repeats.seen.items()}
+        # Also where all were repeats: the offset moves on, and the number is used for nothing else.
         self._known = {**known, "number": known["number"] + 1, "offset": known["end"], "end": None, "seen": seen}
         self._position.save(self._known)
 
@@ -171,6 +177,7 @@ def spark_writers(assignment: Assignment, transport: Transport, host: SparkHost)
     SiddhiAppError
         An option is missing or wrong; shows where.
     """
+    # Most apps have no such sink: they are not compiled for it.
     if "spark" not in assignment.text or not _is_first(assignment):
         return ()
     from spdist.connectors.spark.writing import ConnectorSink

@@ -83,10 +83,12 @@ class ConnectorSink:
         try:
             frame = self._session.createDataFrame(self._table(batch))
             if connector.files and connector.path is not None and self._options.mode == "append":
+                # One task, so that there is one file for each directory, and the same rows have the same names again.
                 self._write_files(frame.coalesce(1), batch, connector.path)
                 return
             writer = self._writer(frame).mode(self._options.mode)
             if connector.format == _DELTA:
+                # Delta skips a version that this application has written already.
                 writer = writer.option("txnAppId", batch.writer).option("txnVersion", str(batch.number))
             writer.save(None if connector.path is None else str(connector.path))
         except (PySparkException, Py4JError, OSError) as error:
@@ -105,6 +107,7 @@ class ConnectorSink:
             for (name, kind), column in zip(self._schema, values, strict=True)
         }  # fmt: skip
         if self._options.time:
+            # Spark's timestamps count microseconds.
             columns[self._options.time] = pa.array([1000 * ms for ms in batch.times], pa.int64()).cast(EVENT_TIME)
         if self._options.id:
             columns[self._options.id] = pa.array(batch.ids, pa.string())
@@ -114,6 +117,7 @@ class ConnectorSink:
         """Stage files in a hidden directory, then move each to its place; those of a try before are replaced."""
         # Readers of Spark pass over what begins with a dot.
         staged = target / f".spdist-{batch.name}"
+        # What a try that was cut off has left there is incomplete.
         shutil.rmtree(staged, ignore_errors=True)
         self._writer(frame).save(str(staged))
         numbers: dict[Path, int] = {}
@@ -121,6 +125,7 @@ class ConnectorSink:
             place = target / file.parent.relative_to(staged)
             number = numbers[place] = numbers.get(place, -1) + 1
             place.mkdir(parents=True, exist_ok=True)
+            # First its content, then its name: after a power cut a name without content would be taken for written.
             _to_disk(file)
             file.replace(place / f"{batch.name}-{number:05d}{''.join(file.suffixes)}")
             _to_disk(place)

@@ -74,5 +74,6 @@ class KafkaExtents:
             first = begins_of(consumer, asked, patience_ms, look) if begins else ends
             return {(one.topic, one.partition): (first[one], ends[one]) for one in asked}
 
+        # The client is not safe to use from several threads.
         with self._lock:
             return self._transport.reading(found) if asked else {}

@@ -128,7 +128,9 @@ class KafkaFetcher:
                 behind = following_offset(raw, at)
                 if behind > end:
                     self._keep(topic, partition, end, sent)
+                # The next part is asked for before this one is read, so that the broker sends while columns are made.
                 sent = self._begun(self._fetched(topic, partition, behind, end)) if behind < end else None
+                # What was kept was asked for from an earlier offset on, and a broker sends whole batches.
                 first = max(at, begin)
                 found = messages_of(raw, first, end, aborted, keys=keys, headers=headers, checked=self._checked)
                 if len(found):
@@ -138,6 +140,7 @@ class KafkaFetcher:
 
     def _sent(self, topic: str, partition: int, begin: int, end: int) -> Future[_Sent]:
         """Return what a broker has sent for `begin`, or will send."""
+        # Taken out: what is used is kept anew by `_keep` where something of it is left.
         kept_from, kept = self._kept.pop((topic, partition), (-1, None))
         if kept is not None and kept_from == begin and self._pid == os.getpid():
             return kept
@@ -152,6 +155,7 @@ class KafkaFetcher:
         """Close the connections and end the thread."""
         self._kept.clear()
         loop, self._loop = self._loop, None
+        # A thread does not come along with a fork: the loop of the parent would never answer.
         if loop is None or self._pid != os.getpid():
             return
         with contextlib.suppress(TimeoutError):
@@ -182,6 +186,7 @@ class KafkaFetcher:
                 told = "it sends nothing"
             except OffsetOutOfRangeError as error:
                 first = await self._first(place)
+                # 0 stands for the oldest message that is kept, which is another one where some were deleted.
                 if offset == 0 < first < end:
                     offset = first
                     continue
@@ -197,6 +202,7 @@ class KafkaFetcher:
                 ) from error
             except (KafkaError, OSError, TimeoutError) as error:
                 told = _worded(error)
+                # The leader may be another broker now.
                 await self._looked_again()
             if time.monotonic() > deadline:
                 raise unanswered(self._settings, f"reading topic {topic!r}", told)
@@ -206,6 +212,7 @@ class KafkaFetcher:
         client = await self._connected()
         await client.add_topic(place.topic)
         leader = client.cluster.leader_for_partition(place)
+        # What the client knows of a partition that has no leader, or that it has not been told of.
         if leader is None or leader == -1:
             raise KafkaError(f"{place.topic} partition {place.partition} has no leader")
         request = FetchRequest(
@@ -233,6 +240,7 @@ class KafkaFetcher:
             finally:
                 extents.close()
 
+        # The other client blocks, and this loop is to go on.
         return await asyncio.to_thread(asked)
 
     async def _connected(self) -> Any:
@@ -241,6 +249,7 @@ class KafkaFetcher:
             client = AIOKafkaClient(bootstrap_servers=servers, **asyncio_options(self._options))
             try:
                 await client.bootstrap()
+            # Also when the wait for it was cancelled: its connections would stay open.
             except BaseException:
                 await client.close()
                 raise
@@ -291,6 +300,7 @@ class KafkaReader:
         """Return the messages of some offsets in order, see `KafkaFetcher.messages`; `topic` is our name."""
         one = self._inputs[topic]
         settings = replace(one.settings, patience_ms=one.patience_ms)
+        # The properties are not in the repr of the settings, as passwords may be among them.
         key = repr((settings, sorted(settings.properties.items())))
         fetcher = self._fetchers.get(key)
         if fetcher is None:

@@ -57,6 +57,7 @@ def _asked(
     while True:
         try:
             return ask(list(places), timeout_ms=min(_LOOK_MS, patience_ms))
+        # The client does not say whether the brokers or only the topic are gone; `look` finds out.
         except KafkaTimeoutError:
             look()
             if time.monotonic() > deadline:

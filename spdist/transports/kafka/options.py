@@ -234,6 +234,7 @@ def asyncio_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _context(options: Mapping[str, Any]) -> SSLContext | None:
     """Return what TLS needs, None without it."""
+    # SSL, or SASL_SSL.
     if "SSL" not in options.get("security_protocol", ""):
         return None
     own = None
@@ -252,12 +253,14 @@ def _login(properties: Mapping[str, str]) -> dict[str, str]:
     line = properties.get("sasl.jaas.config")
     if line is None:
         return {}
+    # A value in double quotes, in single ones, or bare: one of three groups has matched.
     said = {name: one or other or bare for name, one, other, bare in _JAAS.findall(line)}
     if "username" not in said or "password" not in said:
         raise TransportError(
             "Kafka's sasl.jaas.config has no username and password",
             hint='write …LoginModule required username="…" password="…"; with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512',
         )
+    # A backslash in a JAAS line stands before a character that is meant as it is.
     plain = {name: re.sub(r"\\(.)", r"\1", value) for name, value in said.items()}
     return {"sasl_plain_username": plain["username"], "sasl_plain_password": plain["password"]}
 

@@ -96,6 +96,7 @@ def following_offset(raw: bytes, offset: int) -> int:
         base = _BEGIN.unpack_from(raw, at)[0]
         # Before version 2 a message, or many that are compressed as one, has the number of the last.
         last = base + _HEADER.unpack_from(raw, at + _BEGIN.size)[2] if version >= 2 else base
+        # The number of the last message stands there also where compaction has removed that message.
         following = max(following, last + 1)
     return following
 
@@ -133,6 +134,7 @@ def messages_of(
     compiled = not headers and _KERNELS.loops is not None
     parts = []
     committed = _committed(_batches(raw, checked), aborted)
+    # Neighbours of one kind are read together; the order of offsets is kept.
     for is_compiled, batches in groupby(committed, lambda one: compiled and one.version == 2):
         parts.append((_columns if is_compiled else _one_by_one)(raw, list(batches), begin, stop, keys, headers))
     if len(parts) == 1:
@@ -155,9 +157,11 @@ _TYPES = (("offsets", pa.int64()), ("times", pa.int64()), ("values", pa.binary()
 def _places(raw: bytes) -> Iterator[tuple[int, int, int]]:
     """Yield where each whole batch begins and ends, and its version."""
     at, size = 0, len(raw)
+    # The version, which says how long a header is, is the last byte of what all versions begin with.
     while at + _RECORDS_AT <= size or (at + _BEGIN.size <= size and raw[at + _BEGIN.size - 1] < 2):
         _, length, _, version = _BEGIN.unpack_from(raw, at)
         end = at + _PREFIX + length
+        # The broker has cut the last batch off; it comes whole with the next request.
         if end > size:
             return
         if length < (_RECORDS_AT if version >= 2 else _BEGIN.size) - _PREFIX:
@@ -183,12 +187,14 @@ def _batches(raw: bytes, checked: bool) -> Iterator[_Batch]:
 
 def _committed(batches: Iterator[_Batch], aborted: Sequence[tuple[int, int]]) -> Iterator[_Batch]:
     """Yield the batches that have messages for readers: neither marks of transactions, nor what was aborted."""
+    # The earliest at the end, where pop is cheap.
     waiting = sorted(((first, producer) for producer, first in aborted), reverse=True)
     open_ones: set[int] = set()
     for batch in batches:
         # A transaction begins with a batch of its own.
         while waiting and waiting[-1][0] <= batch.base:
             open_ones.add(waiting.pop()[1])
+        # The mark ends the transaction, whether it was aborted or not; the next of this producer may be committed.
         if batch.attributes & _CONTROL:
             open_ones.discard(batch.producer)
         elif not (batch.attributes & _TRANSACTIONAL and batch.producer in open_ones):
@@ -218,6 +224,7 @@ def _columns(
     """Return the messages of batches of version 2, by a compiled loop."""
     loops = _KERNELS.loops
     found, values, known = [], [], list[bytes | None]()
+    # Batches that are not compressed share the bytes that were sent: their columns are made together, without a copy.
     for data, own in groupby(((*_records_of(raw, batch), batch) for batch in batches), lambda one: one[0]):
         octets, some = numpy.frombuffer(data, numpy.uint8), list(own)
         # A record has seven bytes at least.
@@ -225,6 +232,7 @@ def _columns(
         filled = 0
         for _, at, end, batch in some:
             time = batch.last_time if batch.attributes & _BROKERS_TIME else -1
+            # The header is not trusted: more records than bytes there cannot be.
             count = min(batch.size, end - at)
             first = batch.base, batch.first_time, time
             filled = loops.records(octets, at, end, count, *first, begin, stop, columns, filled)
@@ -298,6 +306,7 @@ def _varint(data: Any, at: Any, end: Any) -> Any:
     while at < end and shift < 64:
         octet = numpy.uint64(data[numpy.uintp(at)])
         at += 1
+        # In unsigned 64 bits: numba would make a float of mixed signs.
         value |= (octet & numpy.uint64(0x7F)) << shift
         if octet < 0x80:
             return numpy.int64(value >> numpy.uint64(1)) ^ -numpy.int64(value & numpy.uint64(1)), at
@@ -353,12 +362,14 @@ def _records(  # type: ignore[no-untyped-def]  # noqa: PLR0913 (a loop over byte
         if begin <= offset < stop:
             place = numpy.uintp(filled)
             columns[0, place] = offset
+            # With LogAppendTime the broker's time counts and not that of the producer.
             columns[1, place] = first_time + later if time < 0 else time
             columns[2, place] = at
             columns[3, place] = value
             columns[4, place] = key_at
             columns[5, place] = key
             filled += 1
+        # By the length of the record and not by what was read: headers at its end are passed over.
         at = following
     return filled
 

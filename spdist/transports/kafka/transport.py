@@ -93,7 +93,7 @@ class KafkaTransport:
         check_partitions(topic, partitions)
         name = kafka_topic(topic)
         with self._lock:
-            known = self.partitions_of(name)
+            known = self.partitions_of(name)  # asked of the brokers: another process may have changed it
             try:
                 if known == 0:
                     wanted = {name: _new_topic(partitions, self.settings.replication)}
@@ -133,6 +133,7 @@ class KafkaTransport:
         for record in records:
             self._check(record.topic, record.partition)
             if len(record.value) > _MAX_MESSAGE_BYTES // 2:
+                # Before the first one is sent: a record that can never be taken leaves nothing half done.
                 raise TransportError(f"a record of {len(record.value)} bytes is too large for topic {record.topic!r}")
         if records:
             with self._lock:
@@ -237,7 +238,7 @@ class KafkaTransport:
             self._leave_parent()
             clients = [self._producer, self._consumer, self._admin]
             self._forget()
-        for client in clients:
+        for client in clients:  # outside of the lock, as it takes a while
             if client is not None:
                 client.close()
 
@@ -282,7 +283,7 @@ class KafkaTransport:
             if isinstance(told, TransportUnavailableError):  # a new one looks for the brokers patiently
                 admin, self._admin = self._admin, None
                 admin.close()
-            if not (used and isinstance(error, errors.NodeNotReadyError)):
+            if not (used and isinstance(error, errors.NodeNotReadyError)):  # lost since it was used last
                 raise told from error
         return self._ask(call)
 
@@ -380,6 +381,7 @@ def _told(error: Exception, doing: str, settings: KafkaSettings) -> TransportErr
 
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     where = _where(settings)
+    # Raised within a call to the client, for example by `look`: it is worded already.
     if isinstance(error, TransportError):
         return error
     if isinstance(error, errors.RetriableError | errors.IllegalStateError | OSError):

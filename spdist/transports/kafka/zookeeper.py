@@ -75,6 +75,7 @@ def _address(broker: dict[str, Any], protocol: str) -> str | None:
             place = urlsplit(f"//{rest}")
             host = f"[{place.hostname}]" if place.hostname and ":" in place.hostname else place.hostname
             return f"{host}:{place.port}"
+    # Old brokers register a single address, without protocols.
     if protocol == "PLAINTEXT" and broker.get("host") and (broker.get("port") or 0) > 0:
         return f"{broker['host']}:{broker['port']}"
     return None

@@ -135,13 +135,13 @@ class NatsTransport:
             self._check(record.topic, record.partition)
             by_partition.setdefault((record.topic, record.partition), []).append(record)
         if records:
-            largest = max(len(record.value) for record in records)
+            largest = max(len(record.value) for record in records)  # before the first is published
             self._run(lambda js: self._fits(largest), "appending")
             self._wait(self._publish(by_partition))
 
     async def _publish(self, by_partition: dict[tuple[str, int], list[Record]]) -> None:
         """Publish to all partitions concurrently, and in a partition record after record: so there are no gaps."""
-        nonce = uuid.uuid4().hex
+        nonce = uuid.uuid4().hex  # of this append alone: what a later one puts out anew is not dropped
         deadline = self._deadline()
 
         async def one(records: list[Record]) -> None:
@@ -204,10 +204,10 @@ class NatsTransport:
         try:
             info = await js.stream_info(name)
         except NotFoundError:
-            self._counts.pop(topic, None)
+            self._counts.pop(topic, None)  # of the stream that was there
             raise replaced(topic) from None
         if self._made.setdefault(name, str(info.created)) != str(info.created):
-            del self._made[name]
+            del self._made[name]  # name and numbers are the same again: only its time tells
             raise replaced(topic)
         return info
 
@@ -289,7 +289,7 @@ class NatsTransport:
             self._pid, self._loop, self._client, self._counts = os.getpid(), None, None, {}
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            self._connecting = asyncio.Lock()
+            self._connecting = asyncio.Lock()  # it belongs to the loop in which it is first waited for
             threading.Thread(target=run_loop, args=(self._loop,), name="nats", daemon=True).start()
         return self._loop
 

@@ -43,6 +43,7 @@ def mark(value: bytes, time_ms: int, offset: int) -> bytes:
     offset : int
         Of the message in its partition.
     """
+    # An Arrow stream of an outsider has its times in its columns.
     if not value or value.startswith(_ARROW):
         return value
     return _MARK + _PLACE.pack(time_ms, offset) + value
@@ -77,6 +78,7 @@ def read_marked(schema: Schema, value: bytes, lost: Lost) -> list[tuple[int, int
     time_ms, offset = _PLACE.unpack_from(value, len(_MARK))
     payload = value[_HEAD:]
     try:
+        # Clients of other systems may write a mark of byte order, which is no JSON.
         text = payload.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise MappingError(f"a payload of {len(payload)} bytes is neither Arrow nor text: {error}") from error
@@ -106,6 +108,7 @@ class ExternalReader:
     def read(self, values: Sequence[bytes], lost: Lost, failed: Failed) -> Iterator[tuple[int, int, list[Event]]]:
         """Yield what `read_marked` returns for each payload; `failed` is told the number of one that cannot be read."""
         rows = self._reader.rows([value[_HEAD:] for value in values])
+        # All heads in one pass over one piece of bytes.
         places = _PLACE.iter_unpack(b"".join([value[len(_MARK) : _HEAD] for value in values]))
         for number, (row, (time_ms, offset)) in enumerate(zip(rows, places, strict=True)):
             if row is not None:

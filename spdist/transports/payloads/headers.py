@@ -37,6 +37,7 @@ def read_numbers(headers: Mapping[str, str]) -> tuple[str, int, int, int] | None
         seq, count, clock = (int(headers[name]) for name in (SEQ, COUNT, CLOCK))
     except (KeyError, ValueError):
         return None
+    # Python's int has no bounds: numbers that no record can have come from somebody else.
     return (producer, seq, count, clock) if seq >= 0 and count >= 0 and NO_CLOCK <= clock < 2**63 else None
 
 

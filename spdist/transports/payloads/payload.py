@@ -149,6 +149,7 @@ class Payload:
     def encode_within(self, events: Events, max_bytes: int = MAX_PAYLOAD_BYTES) -> Iterator[tuple[int, bytes]]:
         """Yield ``(count, payload)``, each payload at most `max_bytes` long where chunks allow it, in order."""
         encoded = self.encode(events)
+        # Encoded first and measured: most payloads fit, and only of the others halves are encoded again.
         cut = _middle_cut(events) if len(encoded) > max_bytes else None
         if cut is None:
             yield len(events), encoded
@@ -174,6 +175,7 @@ class Payload:
 
     def _decoded(self, batch: Any, skip: int) -> Events:
         if skip and PLACE in batch.schema.names:
+            # Rows of a share keep the order of the whole: the first one whose place is not below `skip` is wanted.
             skip = int(numpy.searchsorted(_numbers(batch, PLACE), skip))
         batch = batch.slice(skip)
         names, count = batch.schema.names, batch.num_rows
@@ -187,6 +189,7 @@ class Payload:
         """Return the rows of a batch, as columns where all are of the types of their attributes."""
         schema = batch.schema
         fields = [schema.field(name) for name in self.schema.names]
+        # A batch of no columns would have no number of rows.
         if fields and batch.num_rows >= _FEW and self._typed(fields):
             return ColumnarRows(batch.select(self.schema.names), _nobody)
         columns = [column_values(batch.column(one.name), one.metadata) for one in fields]
@@ -213,6 +216,7 @@ class Payload:
             ) from error
         expected = {*_ALWAYS, *self.schema.names}
         found = set(batch.schema.names)
+        # By name and not by place: the order of attributes may differ between two versions of an app.
         if not expected <= found or found - expected - _OPTIONAL:
             own = ", ".join(name for name in batch.schema.names if not name.startswith("__"))
             if not self._adapts or not found >= _ALWAYS:
@@ -256,6 +260,7 @@ class Payload:
 
     def _nothing(self) -> bytes:
         """Return a payload without events: of an outsider's whose events all did not fit."""
+        # Of no rows the types do not matter, and int64 needs no cases.
         names = ["__ts", "__order", *self.schema.names]
         schema = pa.schema([pa.field(name, pa.int64()) for name in names])
         return arrow_bytes(pa.record_batch([pa.array([], pa.int64())] * len(names), schema=schema))
@@ -336,6 +341,7 @@ def _middle_cut(events: Events) -> int | None:
 
 
 def _encode_column(name: str, kind: Type, column: Sequence[Any]) -> tuple[Any, Any]:
+    # The very types: to Arrow a bool would be a number, and a number a text.
     if kind in PYTHON and set(map(type, column)) <= {PYTHON[kind], type(None)}:
         try:
             return pa.field(name, ARROW[kind]), pa.array(column, ARROW[kind])
@@ -416,6 +422,7 @@ def _untag(value: Any) -> Any:
         return [_untag(item) for item in value]
     if not isinstance(value, dict):
         return value
+    # A dictionary of a value is tagged itself (d), so each JSON object here is one tag.
     ((tag, inner),) = value.items()
     if tag == "d":
         return {_untag(key): _untag(item) for key, item in inner}
@@ -472,5 +479,6 @@ def to_routed(routed: Sequence[tuple[int, int, Record]]) -> Any:
 
 def from_routed(batch: Any, target: int) -> Iterator[tuple[int, Record]]:
     """Yield number of the shard and record of each row for a Spark partition, in order."""
+    # In Arrow, before any record is made: most rows are for others.
     batch = batch.filter(pc.equal(batch.column("target"), target))
     return zip(batch.column("shard").to_pylist(), from_batch(batch), strict=True)

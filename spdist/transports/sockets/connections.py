@@ -205,6 +205,7 @@ class Connection(asyncio.Protocol):
 
     def _head_fits(self, data: bytes) -> bool:
         """Count what belongs to a head; return whether that may go on."""
+        # The empty line that ends a head may come in pieces: three bytes are kept to see it.
         known = len(self._tail)
         window = self._tail + data
         found = _HEAD_ENDS.search(window)
@@ -221,12 +222,14 @@ class Connection(asyncio.Protocol):
         """See where the request is after some bytes, and how long the next ones may take."""
         now, idle_s = self._loop.time(), self._limits.idle_timeout_ms / 1000
         cycle = getattr(self._inner, "cycle", None)
+        # uvicorn has made a new cycle: the head is complete.
         if cycle is not self._cycle:
             self._cycle, self._began, self._received = cycle, now, 0
             self._size, self._lines, self._tail = 0, 0, b""
             self._due = None
         if self._in_body:
             self._received += received
+            # Each byte buys time, but only so much: a byte now and then does not keep the connection for ever.
             slowest_s = self._began + idle_s + self._received / _SLOWEST - now
             self._wait(min(idle_s, slowest_s))
         elif not self._size:
@@ -235,6 +238,7 @@ class Connection(asyncio.Protocol):
     def _wait(self, seconds: float) -> None:
         """Close the connection after a time, unless something else is said before."""
         self._due = self._loop.time() + seconds
+        # A later due time only sets `_due`: the timer that runs looks again then, instead of a new one for each piece.
         if self._timer is None or self._timer.when() > self._due:
             if self._timer is not None:
                 self._timer.cancel()
@@ -258,9 +262,11 @@ class Connection(asyncio.Protocol):
         phrase = status.phrase.encode()
         retry = b"retry-after: 1\r\n" if status is HTTPStatus.SERVICE_UNAVAILABLE else b""
         cycle = getattr(self._inner, "cycle", None)
+        # In the middle of an answer another one would be taken for its body.
         if cycle is None or cycle.response_complete or not cycle.response_started:
             head = b"HTTP/1.1 %d %b\r\n%bcontent-length: %d\r\nconnection: close\r\n\r\n"
             self._transport.write(head % (status, phrase, retry, len(phrase)) + phrase)
+        # Not immediately: a connection that is reset while bytes come in loses the answer.
         self._loop.call_later(_LINGER_S, self._transport.abort)
 
 
@@ -322,6 +328,7 @@ class Handshake(asyncio.Protocol):
         except OSError as error:  # of TLS, too; a client that speaks none is its own business
             if isinstance(error, ConnectionAbortedError) and self._counted:
                 self._visitors.refuse(self._address, HTTPStatus.REQUEST_TIMEOUT)
+            # Counted once, whoever tells of it first: `connection_lost` looks at `_counted`.
             self.connection_lost(error)
             return
         if not self._counted:
@@ -330,6 +337,7 @@ class Handshake(asyncio.Protocol):
         connection = Connection(self._inner, self._visitors, counted=True)
         secured.set_protocol(connection)
         connection.connection_made(secured)
+        # In order before anything new: both happen in the loop's thread without a wait in between.
         for data in self._early:
             connection.data_received(data)
         self._early.clear()

@@ -79,9 +79,11 @@ class Guesses:
         """Note a wrong guess."""
         key = _key(username, address)
         known = self._known.setdefault(key, _Wrong())
+        # Bounded, as 2 to the power of it is a pause: more makes none longer.
         known.count = 1 if now_s - known.at_s >= _FORGOTTEN_S else min(known.count + 1, _FREE + 10)
         known.at_s = now_s
         self._known.move_to_end(key)
+        # The bound keeps memory small whatever names and addresses are made up.
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
 
@@ -138,6 +140,7 @@ class GuessingQueue:
             raise TooManyGuesses(1)
         turn.waiting += 1
         try:
+            # First the turn and then a slot: an address with many guesses holds one slot at most.
             async with turn.lock:
                 self._check(username, address)  # those before it may have been wrong
                 async with self._slots:

@@ -51,6 +51,7 @@ class Listener:
         self._limits = limits or ConnectionLimits()
         self._host = host.strip("[]")
         self._tls = tls
+        # A name may stand for an address of IPv6, which needs a socket of its kind.
         family = socket.getaddrinfo(self._host, None, type=socket.SOCK_STREAM)[0][0]
         self._socket = socket.create_server((self._host, port), family=family, backlog=256)
         # Connections inherit it. asyncio would see to it, but not for a socket whose protocol is not named, like this.
@@ -117,6 +118,7 @@ class Listener:
             self._thread.join(_STOP_S + 1)
             self._uvicorn.force_exit = True
             self._thread.join(1)
+        # uvicorn closes it only when it has come up.
         self._socket.close()
 
 

@@ -49,6 +49,7 @@ class Logins:
 
     def add(self, hashes: Mapping[str, str]) -> None:
         """Know these names besides those that were given first, and none that was added before; see `hashed`."""
+        # Replaced as a whole: threads that verify see the old names or the new ones.
         self._hashes = {**{name: _parsed(text) for name, text in hashes.items()}, **self._own}
         self._proven = {name: one for name, one in self._proven.items() if name in self._hashes}
 
@@ -63,6 +64,7 @@ class Logins:
         """Tell whether name and password are right. Takes some 30 ms of processor."""
         known = self._hashes.get(name)
         salt, hash_ = known or self._nobody
+        # The hash first, also for an unknown name: `or` would skip it.
         if not hmac.compare_digest(hash_, _scrypt(password, salt)) or known is None:
             return False
         self._proven[name] = known, self._digest(name, password)

@@ -218,6 +218,7 @@ class _Renewing(ssl.SSLContext):
         with self._lock:
             if stamp == self._seen:
                 return
+            # Also where the files cannot be used: they are tried once and not with each handshake.
             self._seen = stamp
             try:
                 # Elsewhere first: one half of a pair would leave this context with nothing to show.
@@ -236,6 +237,7 @@ def _stamp(own: Certificate) -> tuple[Any, ...]:
         try:
             status = os.stat(file)
         except OSError:
+            # A file that is missing for a moment, while it is replaced, is a state like any other.
             found.append(None)
         else:
             found.append((status.st_mtime_ns, status.st_size, status.st_ino))
