@@ -219,6 +219,36 @@ def test_rare_windows_do_the_same_in_a_program(app: str) -> None:
         assert alike(checked_app(app), Random(seed), interpreted, steps=30, whole=app is EXTERNAL_LATE) > 40
 
 
+def test_groups_know_the_events_of_both_sessions_of_a_restored_window() -> None:
+    text = f"""{STREAM} from S#window.session(60L, sym, 40L) select kind, sum(total) as t group by kind
+    insert all events into Out;"""
+    apps = [Watched(checked_app(text)), Watched(checked_app(text), interpreted)]
+    for one in apps:
+        one.app.start(START_MS)
+        one.begin()
+        # The second event begins a session, so the first one's is the previous one
+        one.run([(START_MS, ("a", "x", None, None, None, 7, None))])
+        one.run([(START_MS + 61, ("a", "x", None, None, None, None, None))])
+    fresh = [Watched(checked_app(text)), Watched(checked_app(text), interpreted)]
+    with patch.object(group_text, "MOST_WAITING", 0):
+        for before, one in zip(apps, fresh, strict=True):
+            one.app.restore(before.app.snapshot())
+            one.begin()
+            # Nothing but a null is left in the totals of the first kind when the second one gets a number
+            one.run([(START_MS + 102, ("b", "z", None, None, None, 100, None))])
+            one.app.advance(START_MS + 900)
+    assert fresh[1].chunks == fresh[0].chunks
+    assert [row for _, chunk in fresh[1].chunks for _, row in chunk] == [
+        ("x", None),
+        ("z", 100),
+        ("x", None),
+        ("z", None),
+    ]
+    programmed = fresh[1].app.programmed
+    assert programmed is not None and programmed._running is not None
+    assert not programmed._running.arrays["q0_members"].any()
+
+
 def test_a_timeout_that_releases_nothing_lets_its_window_sleep() -> None:
     app = f"""{STREAM} from S#window.externalTimeBatch(total, 90, 0, 7) select sym, total insert all events into Out;"""
     apps = Watched(checked_app(app)), Watched(checked_app(app), interpreted)

@@ -131,7 +131,8 @@ def _groups(running: Running, query: QueryText, instances: Any, columns: dict[in
     groups = key_numbers(running, f"{prefix}_k", numpy.stack([*words, bits], axis=1))
     members = running.arrays.get(f"{prefix}_members")
     if members is not None:
-        members[:] = numpy.bincount(groups, minlength=len(members))
+        # A window may hold two lists: those of the other one count, too
+        members += numpy.bincount(groups, minlength=len(members))
     return groups
 
 
