@@ -20,7 +20,7 @@ from spdist.operators.base import Arrival
 from spdist.program.joins import text as joins_text
 from spdist.program.joins.side_text import SideRows
 from spdist.program.machine.compiler import interpreted
-from spdist.program.processors import reorder
+from spdist.program.processors import deduplicate, reorder
 from spdist.program.processors.deduplicate import DeduplicateStates, DeduplicateWriter
 from spdist.program.processors.reorder import ReorderWriter
 from spdist.program.queries import group_text, query_text
@@ -29,6 +29,7 @@ from spdist.program.read_shape import LoopWindow
 from spdist.program.running import forgetting
 from spdist.program.states import partition
 from spdist.program.states import state as programs_state
+from spdist.program.states.key_words import known_keys
 from spdist.program.timer_text import rank
 from spdist.program.windows.batch_text import BatchWriter
 from tests.engine.one_chunk import deliver_now
@@ -415,6 +416,29 @@ def test_where_a_time_is_near_the_limits_of_a_long_the_operators_go_on() -> None
     assert len(apps[0].chunks) > 1
     assert apps[1].app.programmed is not None
     assert apps[1].app.programmed.reason == "a time near the limits of a long"
+
+
+def parted(processor: str) -> Watched:
+    """Return an app with a stream processor in a partition, which 20 keys have given one event each."""
+    text = f"{STREAM} partition with (kind of S) begin from S#{processor} select sym, total insert into Out; end;"
+    one = Watched(checked_app(text), interpreted)
+    one.app.start(START_MS)
+    one.begin()
+    one.run([(START_MS, ("a", str(number), None, None, None, number, None)) for number in range(20)])
+    return one
+
+
+def test_a_snapshot_looks_at_each_key_that_passed_once() -> None:
+    one, seen = parted("unique:deduplicate(sym, 9 sec)"), list[int]()
+
+    def counted(*given: Any) -> Any:
+        found = known_keys(*given)
+        seen.append(len(found[0]))
+        return found
+
+    with patch.object(deduplicate, "known_keys", counted):
+        one.app.snapshot()
+    assert sum(seen) == 20
 
 
 def test_it_is_told_which_stream_processors_stand_in_the_loop() -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
+
 from spdist.extension import catalog
 from spdist.language import ast
 from spdist.language.checking.expressions import type_of
@@ -169,10 +171,11 @@ class DeduplicateStates(ProcessorStates):
         """Return the state of a key of a partition, given the wake-ups asked for."""
         unique, prefix, arrays = front.unique, front.name, running.arrays
         assert unique is not None
-        numbers, _, keys = known_keys(running, front, unique)
-        texts, found = dict(zip(numbers.tolist(), keys, strict=True)), dict[str, int]()
-        at = int(arrays[f"{prefix}_head"][number])
+        numbers, at = list[int](), int(arrays[f"{prefix}_head"][number])
         while at >= 0:
-            found[texts[at]] = int(arrays[f"{prefix}_passed"][at])
+            numbers.append(at)
             at = int(arrays[f"{prefix}_following"][at])
-        return [found, dues]
+        order = numpy.array(numbers, numpy.int64)
+        # Only those of this key of the partition: the table has those of all
+        *_, keys = known_keys(running, front, unique, order)
+        return [dict(zip(keys, arrays[f"{prefix}_passed"][order].tolist(), strict=True)), dues]
