@@ -22,7 +22,7 @@ from spdist.program.joins.side_text import SideRows
 from spdist.program.machine.compiler import interpreted
 from spdist.program.processors import deduplicate, reorder
 from spdist.program.processors.deduplicate import DeduplicateStates, DeduplicateWriter
-from spdist.program.processors.reorder import ReorderWriter
+from spdist.program.processors.reorder import ReorderStates, ReorderWriter
 from spdist.program.queries import group_text, query_text
 from spdist.program.queries.snapshot_text import LastWriter
 from spdist.program.read_shape import LoopWindow
@@ -424,7 +424,7 @@ def parted(processor: str) -> Watched:
     one = Watched(checked_app(text), interpreted)
     one.app.start(START_MS)
     one.begin()
-    one.run([(START_MS, ("a", str(number), None, None, None, number, None)) for number in range(20)])
+    one.run([(START_MS, ("a", str(number), None, None, None, 0, None)) for number in range(20)])
     return one
 
 
@@ -439,6 +439,33 @@ def test_a_snapshot_looks_at_each_key_that_passed_once() -> None:
     with patch.object(deduplicate, "known_keys", counted):
         one.app.snapshot()
     assert sum(seen) == 20
+
+
+class Compared(int):
+    """The number of a key of a partition, which counts how often one is compared with another one."""
+
+    count = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.count += 1
+        return int(self) == other
+
+    __hash__ = int.__hash__
+
+
+def test_what_is_held_in_order_is_taken_over_without_looking_for_the_events_of_each_key() -> None:
+    one, load = parted("reorder:kslack(total)"), ReorderStates.load_held
+
+    def counted(self: Any, running: Any, query: Any, front: Any, states: Any) -> None:
+        Compared.count = 0
+        load(self, running, query, front, [(Compared(number), state) for number, state in states])
+        assert running.arrays[f"{front.name}_size"][:20].tolist() == [1] * 20
+
+    state, fresh = one.app.snapshot(), Watched(one.app.checked, interpreted)
+    fresh.app.restore(state)
+    with patch.object(ReorderStates, "load_held", counted):
+        fresh.begin()
+    assert Compared.count <= 20
 
 
 def test_it_is_told_which_stream_processors_stand_in_the_loop() -> None:

@@ -361,6 +361,7 @@ class ReorderStates(ProcessorStates):
         prefix, arrays = front.name, running.arrays
         times, events, owners = list[int](), list[Arrival](), list[int]()
         for number, (fresh, held, own, _) in states:
+            first = len(times)
             for heap, by_time in (("held", held), ("fresh", fresh)):
                 begin = len(times)
                 for time in sorted(by_time):
@@ -372,7 +373,7 @@ class ReorderStates(ProcessorStates):
             for name, value in zip(_TIMES, own, strict=True):
                 if f"{prefix}_{name}" in arrays:
                     arrays[f"{prefix}_{name}"][number] = value
-            arrays[f"{prefix}_size"][number] = len(times) - (owners.index(number) if number in owners else len(times))
+            arrays[f"{prefix}_size"][number] = len(times) - first
         count, window = len(times), query.read.window
         if any(not -FAR < time < FAR for time in times):
             raise ValueError("a time near the limits of a long")
