@@ -160,6 +160,17 @@ def shown(value: Any) -> Any:
     return value
 
 
+_FAILED = set[str]()
+
+
+@function("laws:once", signature("laws:once", ((Type.STRING,), Type.STRING)))
+def fails_once(given: str) -> str:
+    if given == "bad" and given not in _FAILED:
+        _FAILED.add(given)
+        raise ValueError("not yet")
+    return given
+
+
 def started(text: str, typed: bool) -> Watched:
     app = Watched(checked_app(text), interpreted if typed else None)
     app.begin()
@@ -299,6 +310,25 @@ def test_operators_go_on_where_events_cannot_be_lost_in_the_loop(query: str, cap
     assert apps[0].app._context.failures.count == apps[1].app._context.failures.count == 1
     assert "the compiled program is not used any more: str:" in caplog.text
     assert "() fails on a text, or on null" in caplog.text
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("target", ["Out", "Mid"])
+def test_an_event_that_a_function_failed_on_once_is_lost_all_the_same(target: str, many: bool) -> None:
+    behind = "from Mid select r insert into Out;" if target == "Mid" else ""
+    app = started(f"{STREAM} from S select laws:once(s) as r insert into {target}; {behind}", True)
+    _FAILED.clear()
+    events = [(START_MS + n, (1, 2, 0.0, 0.0, None, None, text, None)) for n, text in enumerate(("a", "bad", "b"))]
+    if many:
+        app.run(events)
+    else:
+        for event in events:
+            app.chunk([event], event[0])
+    assert app.app.programmed is not None and app.app.programmed.active
+    assert [row for _, chunk in app.chunks for _, row in chunk] == [("a",), ("b",)]
+    failures = app.app._context.failures
+    assert failures.count == 1
+    assert "failed on it once" in failures.reasons[0]
 
 
 @pytest.mark.parametrize("app", [HELD_TEXTS, HELD_TUPLES])

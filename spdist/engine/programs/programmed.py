@@ -26,6 +26,8 @@ from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import ALWAYS, Arrival
 from spdist.operators.core.junction import Receiver, StreamPart
 from spdist.operators.patterns.repeated_absences import MOST_PARTIALS
+from spdist.operators.queries.query import SingleStreamPlan, SingleStreamQuery
+from spdist.operators.selection.selector import SelectorOutput
 from spdist.operators.windows.reorder_kslack import TICK_MS
 from spdist.program.expressions import NotTyped
 from spdist.program.machine.compiler import Compiled, Compiling, compile_after, is_available
@@ -424,8 +426,13 @@ def lose(context: AppContext, elements: AppElements, shape: Shape, number: int, 
     """Count the events of a chunk that the query with a number has failed on, with the error of its operators."""
     read = next(query for query in shape.queries if query.number == number)
     (stream,) = read.streams
+    plan = elements.plans[read.checked.name]
+    assert isinstance(plan, SingleStreamPlan)
+    # Such a query only filters and projects, so another instance does the same. Where its functions do not fail again,
+    # nothing may go out: the loop has lost these events already.
+    asked = SingleStreamQuery(plan, context, SelectorOutput(lambda *_: None, lambda *_: None))
     try:
-        # Such a query only filters and projects: it fails before it puts out any of the chunk, and keeps nothing.
-        elements.query(read.checked.name).receivers[stream][1](arrivals)
+        asked.receivers[stream][1](arrivals)
+        raise RuntimeError("a function failed on it once, but not when it was asked for the error")
     except Exception as error:
         context.junction(stream).failed(arrivals, error)
