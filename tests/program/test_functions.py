@@ -331,6 +331,19 @@ def test_an_event_that_a_function_failed_on_once_is_lost_all_the_same(target: st
     assert "failed on it once" in failures.reasons[0]
 
 
+@pytest.mark.parametrize("target", ["Out", "Mid"])
+def test_an_event_that_a_function_failed_on_once_is_sent_on_where_the_stream_says_so(target: str) -> None:
+    behind = "from Mid select r insert into Out;" if target == "Mid" else ""
+    text = f"""@OnError(action='stream') {STREAM} from S select laws:once(s) as r insert into {target}; {behind}
+    from !S select s insert into Out2;"""
+    app = started(text, True)
+    _FAILED.clear()
+    app.run([(START_MS + n, (1, 2, 0.0, 0.0, None, None, s, None)) for n, s in enumerate(("a", "bad", "b"))])
+    assert app.app.programmed is not None and app.app.programmed.active
+    out = [(stream, row) for stream, chunk in app.chunks for _, row in chunk]
+    assert out == [("Out", ("a",)), ("Out2", ("bad",)), ("Out", ("b",))]
+
+
 @pytest.mark.parametrize("app", [HELD_TEXTS, HELD_TUPLES])
 def test_functions_of_texts_that_windows_hold_give_the_same(app: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forgetting, "_FEW", 1)

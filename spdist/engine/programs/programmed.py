@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from spdist.engine.local.app_context import AppContext
 from spdist.engine.local.elements import AppElements
-from spdist.engine.programs.operators_called import CalledOperators
+from spdist.engine.programs.operators_called import CalledOperators, asked_again
 from spdist.engine.programs.state import (
     drop_state,
     forget_unused,
@@ -26,8 +26,6 @@ from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import ALWAYS, Arrival
 from spdist.operators.core.junction import Receiver, StreamPart
 from spdist.operators.patterns.repeated_absences import MOST_PARTIALS
-from spdist.operators.queries.query import SingleStreamPlan, SingleStreamQuery
-from spdist.operators.selection.selector import SelectorOutput
 from spdist.operators.windows.reorder_kslack import TICK_MS
 from spdist.program.expressions import NotTyped
 from spdist.program.machine.compiler import Compiled, Compiling, compile_after, is_available
@@ -118,7 +116,8 @@ class Programmed:
         self.farthest = _farthest(shape)
         self._behind = _behind(shape, self._context, self._elements)
         if shape.is_mixed:
-            self._operators = CalledOperators(self._context, shape, _reading(shape, self._context, self._elements))
+            reading = _reading(shape, self._context, self._elements)
+            self._operators = CalledOperators(self._context, self._elements, shape, reading)
         return written(shape, tuple(self._behind))
 
     @property
@@ -426,13 +425,7 @@ def lose(context: AppContext, elements: AppElements, shape: Shape, number: int, 
     """Count the events of a chunk that the query with a number has failed on, with the error of its operators."""
     read = next(query for query in shape.queries if query.number == number)
     (stream,) = read.streams
-    plan = elements.plans[read.checked.name]
-    assert isinstance(plan, SingleStreamPlan)
-    # Such a query only filters and projects, so another instance does the same. Where its functions do not fail again,
-    # nothing may go out: the loop has lost these events already.
-    asked = SingleStreamQuery(plan, context, SelectorOutput(lambda *_: None, lambda *_: None))
     try:
-        asked.receivers[stream][1](arrivals)
-        raise RuntimeError("a function failed on it once, but not when it was asked for the error")
+        asked_again(context, elements, read.checked.name, stream)[1](arrivals)
     except Exception as error:
         context.junction(stream).failed(arrivals, error)
