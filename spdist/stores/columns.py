@@ -131,6 +131,8 @@ class Columns:
         SQLAlchemy's.
     names : list of str
         Of the columns, in the order of the attributes.
+    old : list of str
+        Of the parameters for their values in a row that is replaced.
     """
 
     def __init__(
@@ -147,6 +149,8 @@ class Columns:
         self.names = [folded(attribute, dialect) for attribute in schema.names]
         if len(set(self.names)) < len(self.names):  # two that differ in case only
             self.names = list(schema.names)
+        # Longer than the name of any attribute, so none of them: one name for both would be one parameter.
+        self.old = [f"old_{max(self.names, key=len)}_{p}" for p in range(len(self.names))]
         sizes = [lengths.get(attribute, DEFAULT_LENGTH) for attribute in schema.names]
         columns: list[Column[Any]] = [
             Column(

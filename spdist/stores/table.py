@@ -75,7 +75,7 @@ class StoredTable:
         order = [table.c[columns.names[position]] for position in key]
         self._everything = everything.order_by(*order)
         self._by_key = everything.where(*(order[n] == parameter(columns, p, n) for n, p in enumerate(key)))
-        self._own = [table.c[columns.names[p]] == bindparam(f"old_{p}", type_=order[n].type) for n, p in enumerate(key)]
+        self._own = [order[n] == bindparam(columns.old[p], type_=order[n].type) for n, p in enumerate(key)]
         database.create(table)
         database.members.append(self)
 
@@ -260,17 +260,17 @@ class StoredTable:
     def _gone(self, changed: dict[Any, tuple[bool, Row | None]]) -> list[dict[str, Any]]:
         keys = [key for key, (stored, row) in changed.items() if stored and row is None]
         parts = keys if len(self.key) > 1 else [(key,) for key in keys]
-        return [{f"old_{p}": value for p, value in zip(self.key, part, strict=True)} for part in parts]
+        return [{self._columns.old[p]: value for p, value in zip(self.key, part, strict=True)} for part in parts]
 
     def _write(self, statement: Any, rows: list[dict[str, Any]]) -> None:
         if rows:
             self._database.write(statement, rows)
 
     def _parameters(self, row: Row, values: Sequence[int] | None = None, old: Sequence[int] = ()) -> dict[str, Any]:
-        """Return an outgoing row as parameters: by columns' names, and as the row it replaces: ``old_<position>``."""
+        """Return an outgoing row as parameters: by names of columns, and `Columns.old` for the row it replaces."""
         names = self._columns.names
         chosen = range(len(row)) if values is None else values
-        return {names[p]: row[p] for p in chosen} | {f"old_{p}": row[p] for p in old}
+        return {names[p]: row[p] for p in chosen} | {self._columns.old[p]: row[p] for p in old}
 
     def _update(self, positions: Sequence[int]) -> Any:
         names = [self._columns.names[position] for position in positions]
@@ -315,7 +315,7 @@ class StoredTable:
     def _same(self, nulls: tuple[int, ...]) -> list[ColumnElement[bool]]:
         columns = [self._columns.table.c[name] for name in self._columns.names]
         return [
-            column.is_(None) if p in nulls else column == bindparam(f"old_{p}", type_=column.type)
+            column.is_(None) if p in nulls else column == bindparam(self._columns.old[p], type_=column.type)
             for p, column in enumerate(columns)
         ]
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -104,3 +105,24 @@ def test_a_stored_table_gives_what_one_in_memory_gives(
     named = STORE.replace("')", f"', table.name='T{next(NUMBERS)}')")
     stored = ran(f"{STREAM} {named} {key} {TABLE} {body} from S insert into Kept;", events, opened(), changes)
     assert stored == ran(f"{STREAM} {key} {TABLE} {body} from S insert into Kept;", events, None, changes)
+
+
+@pytest.mark.parametrize("key", ["@PrimaryKey('k')", ""])
+def test_an_attribute_may_have_any_name(opened: Open, key: str) -> None:
+    # Also those that parameters of statements had, or might have.
+    names = ["k", "old_0", "old_1", "k_old_0", "v0"]
+    columns = ", ".join(f"{name} int" for name in names)
+    store = STORE.replace(", field.length='k:40'", "")
+    running = app(
+        f"define stream S ({columns}); {store} {key} define table T ({columns});"
+        "from S[k == 1] insert into T; from S[k == 2] select 1 as k, old_0, old_1, k_old_0, v0 insert into Changes;"
+        "from Changes update T on T.k == k; from S[k == 3] delete T on T.old_0 == old_0 and T.v0 == v0;",
+        opened(),
+    )
+    running.send("S", 0, (1, 10, 11, 12, 13))
+    running.send("S", 1, (2, 99, 98, 97, 96))
+    assert running.query("from T select *").rows == [(1, 99, 98, 97, 96)]
+    running.send("S", 2, (3, 99, 0, 0, 96))
+    assert running.query("from T select *").rows == []
+    assert running.failures.count == 0
+    running.stop()
