@@ -203,7 +203,9 @@ class LogTransport:
                     yield files
                     files.execute("COMMIT")
                 except BaseException:
-                    files.execute("ROLLBACK")
+                    # SQLite undoes some failures by itself, as a full disk: to undo them again would be the error told.
+                    if files.in_transaction:
+                        files.execute("ROLLBACK")
                     raise
             except sqlite3.Error as error:
                 raise TransportError(f"topic {topic!r} in {self.directory} cannot be written: {error}") from error

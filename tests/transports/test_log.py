@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from spdist.errors import TransportError
+from spdist.transports.base import Record
 from spdist.transports.log import LogTransport
 from tests.transports.deleting import delete_topic
 from tests.transports.transport_contract import Delete, Factory, TransportContract, record
@@ -95,3 +96,17 @@ def test_after_close_the_next_call_opens_the_files_again(tmp_path: Path) -> None
     log.close()
     log.append([record(1)])
     assert log.end_offsets("A.S") == {0: 1}
+
+
+def test_a_full_file_is_said_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    log = LogTransport(tmp_path)
+    log.ensure("T", 1)
+    files = log._connection("T")
+    assert files is not None
+    (pages,) = files.execute("PRAGMA page_count").fetchone()
+    files.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(TransportError, match="cannot be written: database or disk is full"):
+        log.append([record(1, topic="T"), Record("T", 0, bytes(100_000), 1, "p", 2)])
+    files.execute(f"PRAGMA max_page_count = {pages + 100}")
+    log.append([record(3, topic="T")])
+    assert [r.seq for r in log.read("T", 0, 0)] == [3]
