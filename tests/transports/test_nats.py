@@ -147,6 +147,19 @@ class TestNatsTransport(ServerContract):
         assert [r.offset for r in transport.read(topic, 0, 6)] == [6, 7, 9]
         assert transport.end_offsets(topic) == {0: 10}
 
+    def test_what_was_deleted_of_a_topic_is_made_anew(
+        self, transport: NatsTransport, topic: str, nats_server: NatsServer
+    ) -> None:
+        for gone in ([], [0, 1, 2], [0], [1]):
+            for partition in gone:
+                name = stream_name(topic, partition)
+                on_server(nats_server, functools.partial(lambda name, js: js.delete_stream(name), name))
+            assert transport.partitions(topic) == min(gone, default=0)
+            assert transport.ensure(topic, 3) == 3
+            other = NatsTransport(transport.settings)
+            assert other.partitions(topic) == 3
+            other.close()
+
     def test_a_record_that_is_too_large_is_refused_before_anything_is_sent(
         self, transport: NatsTransport, topic: str, make: Make
     ) -> None:

@@ -114,7 +114,8 @@ class NatsTransport:
     def partitions(self, topic: str) -> int:
         """Return the number of partitions of `topic`, 0 where it does not exist."""
         check_name(topic)
-        found = self._run(lambda js: self._count(js, topic), f"looking for topic {topic!r}")
+        known = self._counts.get(topic, 0)
+        found = self._run(lambda js: _count(js, topic, known), f"looking for topic {topic!r}")
         self._counts[topic] = found
         return found
 
@@ -245,12 +246,6 @@ class NatsTransport:
     def _check(self, topic: str, partition: int) -> None:
         if self._pid != os.getpid() or not 0 <= partition < self._counts.get(topic, 0):
             check_partition(topic, partition, self.partitions(topic), f"NATS at {self.settings.urls}")
-
-    async def _count(self, js: JetStreamContext, topic: str) -> int:
-        found = max(0, self._counts.get(topic, 0) - 1)
-        while await _exists(js, stream_name(topic, found)):
-            found += 1
-        return found
 
     async def _make(self, topic: str, partition: int, js: JetStreamContext) -> None:
         from nats.js.api import RetentionPolicy, StorageType, StreamConfig
@@ -411,6 +406,18 @@ async def _take(topic: str, partition: int, subject: str, js: JetStreamContext) 
             raise
         told = "the subject %r belongs to another stream: feed topic %r by the subject %r"
         _log.warning(told, subject, topic, subject_of(topic, partition))
+
+
+async def _count(js: JetStreamContext, topic: str, known: int) -> int:
+    """Return how many streams a topic has in a row from 0; `known` is how many it had before."""
+    # Those are asked for together: any of them may have been deleted since.
+    there = await asyncio.gather(*(_exists(js, stream_name(topic, partition)) for partition in range(known)))
+    if not all(there):
+        return there.index(False)
+    found = known
+    while await _exists(js, stream_name(topic, found)):
+        found += 1
+    return found
 
 
 async def _exists(js: JetStreamContext, name: str) -> bool:
