@@ -94,6 +94,11 @@ class _FileOptions:
             interval_s=read.whole("dir.polling.interval" if directory else "file.polling.interval", 1000, 1) / 1000,
         )
 
+    def whole_lines(self, data: bytes, start: int) -> int:
+        """Return how many bytes of `data`, from a place in the file on, are whole lines, with all of the header."""
+        # The header is taken off the first slice: without its last line that is not yet one.
+        return 0 if start == 0 and data.count(b"\n") < self.headers else data.rfind(b"\n") + 1
+
 
 @dataclass(slots=True)
 class _Known:
@@ -270,7 +275,7 @@ class FileSource(Looping):
         with path.open("rb") as file:
             file.seek(start)
             data = file.read(_SLICE)
-            while (cut := self._last_cut(data)) == 0 and len(data) <= most and (more := file.read(_SLICE)):
+            while (cut := self._last_cut(data, start)) == 0 and len(data) <= most and (more := file.read(_SLICE)):
                 data += more
         if cut == 0 and len(data) > most:
             end, line = start + len(data), self._settings.mode == "LINE"  # only of lines the end of the rest is known
@@ -288,10 +293,10 @@ class FileSource(Looping):
         end = start + (cut or len(data))
         return _Slice(str(path), start, end, not self._settings.tailing and end >= size, goes_on=not cut)
 
-    def _last_cut(self, data: bytes) -> int:
-        """Return how many bytes of `data` surely are whole payloads."""
+    def _last_cut(self, data: bytes, start: int) -> int:
+        """Return how many bytes of `data`, from a place in the file on, surely are whole payloads."""
         if self._settings.mode == "LINE":
-            return data.rfind(b"\n") + 1
+            return self._settings.whole_lines(data, start)
         # Reversible, so that a place in the text can be counted back to bytes; a slice may end inside of a character.
         text = data.decode("utf-8", "surrogateescape")
         found = list(self._cuts(text))
