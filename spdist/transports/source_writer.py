@@ -34,7 +34,8 @@ class SourceWriter:
     playback : bool
         Whether events move the app's clock; else an event comes in when it is appended, whatever its timestamp is.
     unfit : Callable, optional
-        Told of each chunk with a value that cannot travel, which is left out; without it nothing is appended then.
+        Told of each chunk with a value that cannot travel, which is left out, once the others are appended; without
+        it nothing is appended then.
 
     State
     -----
@@ -93,6 +94,7 @@ class SourceWriter:
         records: list[Record] = []
         # Own copies until the append has succeeded: what failed leaves no trace in times and numbers.
         reached, order = self._reached, self._order
+        unfit: list[tuple[Chunk, MappingError]] = []
         for chunks, first in parts:
             try:
                 events, after = self._events(chunks, now, reached, order)
@@ -101,7 +103,7 @@ class SourceWriter:
                 if self._unfit is None:
                     raise
                 # Chunk by chunk only now: most lots have no such value, and are encoded as one.
-                events, after = self._events(self._fitting(chunks, self._unfit), now, reached, order)
+                events, after = self._events(self._fitting(chunks, unfit), now, reached, order)
                 made = self._records(events, producer, first)
             reached = after
             order += len(events)
@@ -110,16 +112,20 @@ class SourceWriter:
             self.transport.append(records)
         count = order - self._order
         self._reached, self._order = reached, order
+        for chunk, error in unfit:
+            # Not before the append: one that has failed is tried again, with the same chunks.
+            assert self._unfit is not None
+            self._unfit(chunk, error)
         return count
 
-    def _fitting(self, chunks: Sequence[Chunk], unfit: Unfit) -> list[Chunk]:
-        """Return the chunks whose values all can travel."""
+    def _fitting(self, chunks: Sequence[Chunk], unfit: list[tuple[Chunk, MappingError]]) -> list[Chunk]:
+        """Return the chunks whose values all can travel; the others are added to `unfit`."""
         fitting = []
         for chunk in chunks:
             try:
                 self._records(self._events([chunk], 0, 0, 0)[0], "", 0)
             except MappingError as error:
-                unfit(chunk, error)
+                unfit.append((chunk, error))
             else:
                 fitting.append(chunk)
         return fitting

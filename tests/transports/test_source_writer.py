@@ -43,3 +43,17 @@ def test_a_time_that_cannot_travel_takes_none_along(chunk: Chunk) -> None:
     kept = SourceWriter(transport, "T", 0, SCHEMA, playback=True, unfit=lambda one, _error: unfit.append(one))
     assert kept.append([SINGLE[0], chunk, SINGLE[2]], 7) == 2
     assert unfit == [chunk]
+
+
+def test_a_chunk_that_is_left_out_is_told_once_however_often_the_append_is_tried() -> None:
+    transport = MemoryTransport()
+    unfit: list[Chunk] = []
+    late: Chunk = [(2**63, ("late",))]
+    writer = SourceWriter(transport, "T", 0, SCHEMA, playback=True, unfit=lambda one, _error: unfit.append(one))
+    with pytest.raises(KeyError):  # the topic is not there
+        writer.append([SINGLE[0], late], 7)
+    transport.ensure("T", 1)
+    assert writer.append([SINGLE[0], late], 7) == 1
+    assert unfit == [late]
+    assert writer.append([late], 7) == 0
+    assert unfit == [late, late]
