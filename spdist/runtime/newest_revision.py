@@ -69,7 +69,7 @@ class NewestRevision:
                 self._settings.state_persistence, self._settings.datasources
             )
             names = [name for instance in self._instances for name in store.revisions(instance)[-1:]]
-        except (SpdistError, OSError) as error:
+        except SpdistError as error:
             log.debug("the revisions of %s are not known: %s", ", ".join(self._instances), error)
         else:
             self._known = max(names, key=millis_of, default=None)

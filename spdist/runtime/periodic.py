@@ -99,7 +99,10 @@ class PeriodicRevisions:
         store = self._store
         for instance, app in self._instances if store is not None else ():
             assert store is not None
+            revision = f"{self._now_ms()}__{app}"
             try:
-                store.save(instance, f"{self._now_ms()}__{app}")
+                store.save(instance, revision)
             except SpdistError as error:
-                log.warning("no revision of %s: %s", instance, error.message)
+                log.warning("revision %s of %s: %s", revision, instance, error.message)
+            except Exception:  # it would end the thread, and with it all revisions to come
+                log.exception("revision %s of %s", revision, instance)

@@ -34,7 +34,7 @@ from spdist.config.datasources import Datasource
 from spdist.config.sections import StatePersistence
 from spdist.engine.shards.places import Place, names_in, place_of
 from spdist.engine.shards.state import state_directory
-from spdist.errors import ConfigError, NotFoundError, StateError
+from spdist.errors import ConfigError, NotFoundError, SpdistError, StateError
 from spdist.runtime.revision_files import (
     WentBack,
     delete_revision,
@@ -134,19 +134,28 @@ class FileSystemPersistenceStore:
         Raises
         ------
         StateError
-            The name is no name of a revision, the instance has no state yet, or files cannot be written.
+            The name is no name of a revision, the instance has no state yet, or files cannot be written; or an older
+            revision cannot be deleted, and the new one is kept.
         """
         target = self._path(instance, revision)
-        if is_kept(target):
-            return
-        take(self._location, instance, revision, target)
+        with _files_told(f"revision {revision} of {instance} cannot be kept"):
+            if is_kept(target):
+                return
+            take(self._location, instance, revision, target)
         for old in self.revisions(instance)[: -self._keep]:
-            delete_revision(self._path(instance, old))
+            self.delete(instance, old)
 
     def revisions(self, instance: str) -> list[str]:
-        """Return the names of the revisions of `instance`, oldest first."""
+        """Return the names of the revisions of `instance`, oldest first.
+
+        Raises
+        ------
+        StateError
+            They cannot be listed.
+        """
         directory = state_directory(self._location / ".revisions", instance)
-        return [name for name in _sorted(names_in(directory)) if is_kept(directory / name)]
+        with _files_told(f"the revisions of {instance} cannot be listed"):
+            return [name for name in _sorted(names_in(directory)) if is_kept(directory / name)]
 
     def restore(self, instance: str, revision: str, undone: Sequence[Undone] = ()) -> WentBack:
         """Let `instance` go back to `revision`, and pass over what is `undone`; return what it undoes itself.
@@ -158,12 +167,13 @@ class FileSystemPersistenceStore:
         NotFoundError
             There is no such revision.
         StateError
-            The revision is damaged, or was made by another version.
+            The revision is damaged, or was made by another version; or files cannot be read or written.
         """
         source = self._path(instance, revision)
-        if not is_kept(source):
-            raise _missing(instance, revision, self.revisions(instance))
-        return put_back(self._location, instance, source, undone)
+        with _files_told(f"{instance} cannot go back to revision {revision}"):
+            if not is_kept(source):
+                raise _missing(instance, revision, self.revisions(instance))
+            return put_back(self._location, instance, source, undone)
 
     def delete(self, instance: str, revision: str) -> None:
         """Delete a revision of `instance`; nothing happens where it has none of that name.
@@ -173,11 +183,8 @@ class FileSystemPersistenceStore:
         StateError
             The name is no name of a revision, or it cannot be deleted.
         """
-        path = self._path(instance, revision)
-        try:
-            delete_revision(path)
-        except OSError as error:
-            raise StateError(f"revision {revision} of {instance} cannot be deleted: {error}") from error
+        with _files_told(f"revision {revision} of {instance} cannot be deleted"):
+            delete_revision(self._path(instance, revision))
 
     def clear(self, instance: str) -> list[str]:
         """Delete all revisions of `instance`, and return their names, oldest first.
@@ -220,7 +227,7 @@ class DBPersistenceStore:
         Raises
         ------
         StateError
-            The name is no name of a revision, or the instance has no state yet.
+            The name is no name of a revision, the instance has no state yet, or files cannot be written.
         StoreError
             The database does not take it.
         """
@@ -246,7 +253,7 @@ class DBPersistenceStore:
         NotFoundError
             There is no such revision.
         StateError
-            The revision is damaged, or was made by another version.
+            The revision is damaged, or was made by another version; or files cannot be written.
         StoreError
             The database cannot be read.
         """
@@ -291,11 +298,23 @@ class DBPersistenceStore:
     def _temporary(self, revision: str) -> Iterator[Path]:
         """Yield where the files of a revision may lie for a while: next to the state, where they are linked."""
         below = self._location / ".revisions"
-        if isinstance(below, Path):
-            below.mkdir(parents=True, exist_ok=True)
-        # What comes from a bucket is copied, wherever it goes.
-        with tempfile.TemporaryDirectory(prefix=".", dir=below if isinstance(below, Path) else None) as directory:
-            yield Path(directory) / str(millis_of(revision))
+        with _files_told(f"the files of revision {revision} cannot lie in {below}"):
+            if isinstance(below, Path):
+                below.mkdir(parents=True, exist_ok=True)
+            # What comes from a bucket is copied, wherever it goes.
+            with tempfile.TemporaryDirectory(prefix=".", dir=below if isinstance(below, Path) else None) as directory:
+                yield Path(directory) / str(millis_of(revision))
+
+
+@contextmanager
+def _files_told(what: str) -> Iterator[None]:
+    """Raise what a file system or a bucket does not do as StateError; other errors come out as they are."""
+    try:
+        yield
+    except SpdistError:  # those of databases and brokers are OSErrors, too
+        raise
+    except OSError as error:
+        raise StateError(f"{what}: {error}") from error
 
 
 def _files(directory: Path) -> Iterator[tuple[str, bytes]]:

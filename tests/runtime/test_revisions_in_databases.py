@@ -170,3 +170,59 @@ def test_revisions_are_taken_from_time_to_time(tmp_path: Path) -> None:
     periodic._thread.join(20)
     periodic.take()
     assert len(Store(tmp_path, 2).revisions(NAME)) == 2
+
+
+@pytest.mark.parametrize("error", [OSError("Stale file handle"), ValueError("no number")])
+def test_an_error_that_nobody_expects_is_told_and_revisions_are_taken_on(
+    tmp_path: Path, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken: list[str] = []
+
+    class Store(FileSystemPersistenceStore):
+        def save(self, instance: str, revision: str) -> None:
+            taken.append(instance)
+            if instance != NAME:
+                raise error
+
+    PeriodicRevisions(Store(tmp_path, 2), [("Other-g-1", "Other"), (NAME, "App")], 60, lambda: 7).take()
+    assert taken == ["Other-g-1", NAME]
+    assert "revision 7__Other of Other-g-1" in caplog.text
+    assert str(error) in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("database", "way", "given"),
+    [
+        (False, "save", ["2__App"]),
+        (False, "revisions", []),
+        (False, "restore", ["1__App"]),
+        (True, "save", ["2__App"]),
+        (True, "restore", ["1__App"]),
+    ],
+)
+def test_what_the_file_system_does_not_do_is_an_error_of_ours(
+    tmp_path: Path, sources: dict[str, Datasource], database: bool, way: str, given: list[str]
+) -> None:
+    store = open_persistence(settings(tmp_path) if database else StatePersistence(location=tmp_path), sources)
+    Log(tmp_path, "one").run(1)
+    store.save(NAME, "1__App")
+    below = tmp_path / ".revisions"
+    below.rename(tmp_path / "aside")
+    below.write_text("no directory")
+    with pytest.raises(StateError, match="revision"):
+        getattr(store, way)(NAME, *given)
+
+
+def test_an_old_revision_that_cannot_be_deleted_is_told_and_the_new_one_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*given: object, **more: object) -> None:
+        raise PermissionError("read-only file system")
+
+    store = FileSystemPersistenceStore(tmp_path, 1)
+    Log(tmp_path, "one").run(1)
+    store.save(NAME, "1__App")
+    monkeypatch.setattr("os.rmdir", refused)
+    with pytest.raises(StateError, match=r"revision 1__App of .* cannot be deleted: read-only"):
+        store.save(NAME, "2__App")
+    assert store.revisions(NAME) == ["2__App"]
