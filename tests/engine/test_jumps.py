@@ -16,6 +16,7 @@ from spdist.engine.island.intake import within_reach
 from spdist.engine.island.island import Island
 from spdist.engine.local.app import LocalApp
 from spdist.engine.local.idle import passes_time
+from spdist.engine.shards.rescale import rescale
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.language.checking.checker import check
@@ -361,3 +362,41 @@ def test_the_source_wakes_an_app_with_idle_time() -> None:
     assert passes_time(replace(bare, idle_ms=100))
     assert not passes_time(replace(bare, idle_ms=100, inputs=(inner,)))
     assert Assignment.from_dict(replace(bare, idle_ms=100).to_dict()).idle_ms == 100
+
+
+# --- in another number of shards -------------------------------------------------------------------------------------
+
+_SPLIT = "partition with (v of S) begin from S select v insert into O; end;"
+
+
+def resharded(island: Island, again: Island) -> Island:
+    """Return `again`, gone on from where `island` is by way of three shards."""
+    text = f"@app:playback define stream S (v int); {_SPLIT}"
+    checked = check(parse(text), catalog(), text)
+    given = Assignment("g-1", "A", "g", text, True, (AssignedInput("S", "S", (0,), ()),), ())
+    states = rescale([island.snapshot()], checked, given, 3)
+    again.restore(rescale(states, checked, given, 1)[0])
+    return again
+
+
+def test_what_was_refused_does_not_say_when_others_are_due_in_other_shards() -> None:
+    text = f"@app:clock(max.jump='100 millisec') @app:playback define stream S (v int); {_SPLIT}"
+    times = [10_000, 10_120, 10_050, 10_060, 10_070]
+    batches = [[record(start, of_door(times[: start + 1], start))] for start in range(len(times))]
+    whole, first = hosted(text), hosted(text)
+    published(whole, batches[:3])
+    published(first, batches[:3])
+    second = resharded(first, hosted(text))
+    for batch in batches[3:]:
+        assert published(second, [batch]) == published(whole, [batch])
+        assert second.clock == whole.clock
+    assert whole.clock == 10_070
+
+
+def test_idle_time_goes_on_in_other_shards() -> None:
+    island = idle_app(_SPLIT)
+    heard(island, 50_000, _NOW)
+    again = resharded(island, idle_app(_SPLIT))
+    for one in (island, again):
+        heard(one, 50_100)
+    assert island.clock == again.clock == _NOW + 1000

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import merge
+from itertools import chain
 from typing import Any
 
 from spdist.engine.island.island import ISLAND_FORMAT
@@ -74,10 +75,9 @@ def rescale(
     merges = _merges([state["merge"] for state in states], owners, shards)
     apps = _apps([read_state(state["app"]) for state in states if state["started"]], shards, above)
     publisher = _publisher([state["publisher"] for state in states], above)
-    seen: dict[tuple[Any, ...], int] = {}
-    for state in states:
-        for *place, end in state["seen"]:
-            seen[tuple(place)] = max(end, seen.get(tuple(place), 0))
+    seen = _furthest(state["seen"] for state in states)
+    refused = _furthest(state.get("refused", ()) for state in states)
+    idle = max((since for state in states if (since := state.get("idle")) is not None), default=None)
     undone = {tuple(one) for state in states for one in state.get("undone", ())}
     made = []
     for number in range(shards):
@@ -89,7 +89,9 @@ def rescale(
                     "started": bool(apps),
                     "app": write_state(apps[number]) if apps else b"",
                     "merge": merges[number],
-                    "seen": [[*place, end] for place, end in seen.items()],
+                    "seen": seen,
+                    "refused": refused,
+                    "idle": idle,
                     "undone": sorted(list(one) for one in undone),
                     # The counts are shown as sums over the shards, so the first one takes all of them
                     "publisher": {**publisher, "events_out": publisher["events_out"] if first else 0},
@@ -215,6 +217,14 @@ def _publisher(states: Sequence[_State], above: int) -> _State:
         "above": max(above, *(state["above"] for state in states)),
         "routes": list(routes.values()),
     }
+
+
+def _furthest(ends: Iterable[Iterable[Sequence[Any]]]) -> list[list[Any]]:
+    """Return how far each place is that some shard has told: lists of what names it, and the highest end."""
+    found: dict[tuple[Any, ...], int] = {}
+    for *place, end in chain.from_iterable(ends):
+        found[tuple(place)] = max(end, found.get(tuple(place), end))
+    return [[*place, end] for place, end in found.items()]
 
 
 def _highest(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
