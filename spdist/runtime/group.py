@@ -147,7 +147,7 @@ class GroupRuntime:
             flag.stop_waiting()
         finished = wait_until(lambda: ended() or self._stands() is not None, deadline) and ended()
         self.status()  # for the last counters
-        self._end_query()
+        self._end_query(self._query)
         for one in self._sources:
             one.finish(max(1.0, deadline - time.monotonic()))
         self._conclude("STOPPED")
@@ -162,7 +162,7 @@ class GroupRuntime:
         if self._stop_flag is not None:
             self._stop_flag.stop_waiting()
         _in_background(f"kill sources {self.name}", lambda: self._stop_sources(closing=True))
-        _in_background(f"kill {self.name}", self._end_query)
+        _in_background(f"kill {self.name}", lambda: self._end_query(self._query))
         for state in self._states:
             state.give_up(self.owner)
         self._conclude("STOPPED")
@@ -207,8 +207,16 @@ class GroupRuntime:
             with self._lock:
                 self._sources = sources
             if not self._ending.is_set():
-                for one in sources:
-                    one.start()
+                try:
+                    for one in sources:
+                        one.start()
+                except BaseException:
+                    # All of it begins again where only room is missing; forgotten first, as its end is no failure
+                    with self._lock:
+                        query, self._query = self._query, None
+                    self._stop_sources()
+                    self._end_query(query)
+                    raise
                 self._revisions.start()
 
         self._begin(begin)
@@ -224,12 +232,12 @@ class GroupRuntime:
             if not self._ending.is_set():
                 log.exception("group %s did not start", self.name)
                 self._fail(error)
-                self._end_query()
+                self._end_query(self._query)
             return
         # Told to end while it began: whoever did so may have seen neither query nor sources
         if self._ending.is_set():
             self._stop_sources()
-            self._end_query()
+            self._end_query(self._query)
 
     def _start_query(self) -> None:
         """Take over the state and start the query, once the brokers of users' topics answer."""
@@ -322,19 +330,10 @@ class GroupRuntime:
         """Whether there is nothing that could still run a batch."""
         if self._thread is not None and self._thread.is_alive():
             return False
-        query = self._query
-        try:
-            return query is None or not query.isActive
-        except Exception:  # the JVM is gone, and the query with it
-            return True
+        return not _is_active(self._query)
 
-    def _end_query(self) -> None:
-        query = self._query
-        if query is not None:
-            try:
-                query.stop()
-            except Exception as error:
-                log.warning("group %s did not end cleanly: %s", self.name, first_line(error))
+    def _end_query(self, query: StreamingQuery | None) -> None:
+        _stop(query, self.name)
         if self._stop_flag is not None:
             shutil.rmtree(self._stop_flag.directory, ignore_errors=True)
 
@@ -357,6 +356,21 @@ def _in_background(name: str, call: Callable[[], None]) -> threading.Thread:
     thread = threading.Thread(target=call, name=name, daemon=True)
     thread.start()
     return thread
+
+
+def _is_active(query: StreamingQuery | None) -> bool:
+    try:
+        return query is not None and bool(query.isActive)
+    except Exception:  # the JVM is gone, and the query with it
+        return False
+
+
+def _stop(query: StreamingQuery | None, group: str) -> None:
+    try:
+        if query is not None:
+            query.stop()
+    except Exception as error:
+        log.warning("group %s did not end cleanly: %s", group, first_line(error))
 
 
 @contextlib.contextmanager
