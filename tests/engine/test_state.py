@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from spdist.engine.island.cuts import Cut
 from spdist.engine.shards.state import Segment, StateStore, state_directory
 from spdist.errors import FencedError, StateError
 from spdist.operators.core.codec import seal
@@ -222,3 +223,35 @@ def test_what_a_crash_left_behind_is_no_state(store: StateStore) -> None:
 def test_the_name_of_an_instance_stays_below_the_location(tmp_path: Path) -> None:
     for name in ("App-g-1", "../../etc", "a/b", "Ä pp-1"):
         assert state_directory(tmp_path, name).parent == tmp_path
+
+
+@pytest.mark.parametrize("ended", [1, 7, 200])
+def test_the_newest_cut_is_read_while_batches_end(
+    store: StateStore, monkeypatch: pytest.MonkeyPatch, ended: int
+) -> None:
+    fill(store, 2)
+    for number in range(3, 203):
+        store.path("segment", number).touch()  # only whether they are there counts
+    store.save_cut(2, Cut({}, 0, 2))
+    batches = iter(range(3, 3 + ended))
+    read = StateStore._read
+
+    def read_late(self: StateStore, kind: str, number: int, tag: str = "") -> object:
+        if (batch := next(batches, None)) is not None:
+            self.save_cut(batch, Cut({}, 0, batch))  # after the directory was listed
+        return read(self, kind, number, tag)
+
+    monkeypatch.setattr(StateStore, "_read", read_late)
+    if ended < 100:
+        assert store.newest_cut() == (2 + ended, Cut({}, 0, 2 + ended))
+    else:
+        with pytest.raises(StateError, match="missing"):
+            store.newest_cut()
+
+
+def test_a_damaged_cut_is_named(store: StateStore) -> None:
+    fill(store, 2)
+    store.save_cut(2, Cut({}, 0, 2))
+    store.path("cut", 2).write_bytes(b"nonsense")
+    with pytest.raises(StateError, match="cut-000000000002"):
+        store.newest_cut()

@@ -80,6 +80,8 @@ _NAME = re.compile(r"(segment|snapshot|cut)-(\d{12})")
 _BASE = re.compile(r"base-(\d{12})-[0-9a-f]{32}")
 #: How often a new owner tries to take over from one that keeps appending.
 _OPENING_ATTEMPTS = 1000
+#: How often the newest cut is looked for again where it has gone meanwhile.
+_LOOKS = 100
 #: How many segments are read from a bucket at a time, and are in memory before they are processed.
 _AT_A_TIME, _READ_AHEAD = 16, 64
 
@@ -195,8 +197,7 @@ class StateStore:
         Who took over later keeps the state: an owner that ends late must not fence off its successor.
         """
         for _ in range(_OPENING_ATTEMPTS):
-            last = self.last()
-            if last is None or last.owner != owner or last.moved:
+            if (last := self.last()) is None or last.owner != owner or last.moved:
                 return False
             with contextlib.suppress(FencedError):
                 self.append(last.marker(f"{owner}/ended"))
@@ -205,8 +206,7 @@ class StateStore:
 
     def check_owner(self, owner: str) -> None:
         """Raise FencedError where the state has gone on without `owner`."""
-        last = self.last()
-        if last is None or last.owner != owner:
+        if (last := self.last()) is None or last.owner != owner:
             raise self._fenced(owner)
 
     def append(self, segment: Segment) -> Segment:
@@ -372,19 +372,24 @@ class StateStore:
         except OSError as error:
             raise StateError(f"the state in {self.directory} cannot be written: {error}") from error
 
-    def newest_cut(self) -> tuple[int, Cut] | None:
+    def newest_cut(self, looks: int = _LOOKS) -> tuple[int, Cut] | None:
         """Return the newest segment of which it is known how far the shard had published after it, and that.
 
-        None where it is not known of what the state goes on from, as before its first batch.
+        None where it is not known of what the state goes on from, as before its first batch. Where batches that end
+        meanwhile put other cuts in the place of the newest it looks again, `looks` times at most.
         """
         numbers = self.numbers("cut")
         # Of before the shard went back, or of before a snapshot: a state is taken from there on.
         if not numbers or numbers[-1] < self._newest_snapshot() or not self.path("segment", numbers[-1]).exists():
             return None
-        base = self.base(max(self.numbers("segment")))
-        if base is not None and base.number > numbers[-1]:
+        if (base := self.base(max(self.numbers("segment")))) is not None and base.number > numbers[-1]:
             return None
-        header, _ = self._read("cut", numbers[-1])
+        try:
+            header, _ = self._read("cut", numbers[-1])
+        except StateError:
+            if looks <= 0 or self.numbers("cut")[-1:] == numbers[-1:]:
+                raise
+            return self.newest_cut(looks - 1)
         return numbers[-1], Cut.from_dict(header)
 
     def path(self, kind: str, number: int) -> Place:
@@ -396,7 +401,8 @@ class StateStore:
             try:
                 return self.segment(number, tags.get(file_name("segment", number), ""))
             except StateError:
-                self._must_not_be_past(up_to)  # another owner has just deleted it
+                if self._newest_snapshot() > up_to:  # another owner has just deleted it
+                    raise self._fenced(f"the owner at version {up_to}") from None
                 raise
 
         numbers = range(after + 1, up_to + 1)
@@ -411,10 +417,6 @@ class StateStore:
 
     def _newest_snapshot(self) -> int:
         return max(self.numbers("snapshot"), default=0)
-
-    def _must_not_be_past(self, version: int) -> None:
-        if self._newest_snapshot() > version:
-            raise self._fenced("the owner at version " + str(version))
 
     def _fenced(self, owner: str) -> FencedError:
         last = self.last()
