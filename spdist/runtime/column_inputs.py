@@ -155,8 +155,10 @@ def read_messages(
     topic, partition, offset = place
     found = Checkpoints(location, instance).newest()
     sources = () if found is None else _sources(found, scripts, allowed)
-    reads = next((one.reads for one in sources if topic in one.reads.topics), None)
-    if reads is None or (reads.partitions and partition not in reads.partitions):
+    # Several sources may read a topic, each other partitions of it; without numbers one reads all
+    mine = (one.reads for one in sources if topic in one.reads.topics)
+    reads = next((one for one in mine if not one.partitions or partition in one.partitions), None)
+    if reads is None:
         raise NotFoundError(f"{instance} does not read partition {partition} of topic '{topic}' now", hint="ask again")
     topics = KafkaTopics(reads.access)
     messages: list[TopicMessage] = []
