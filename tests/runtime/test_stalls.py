@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from spdist.config.sections import ScriptSettings
 from spdist.engine.local.app import LocalApp
+from spdist.engine.shards.state import Segment
 from spdist.engine.spark.session import SparkHost
-from spdist.engine.spark.stalls import StandingWatch, why_standing
+from spdist.engine.spark.stalls import StandingWatch, _seen, why_standing
 from spdist.extension import allow_scripts, catalog
 from spdist.language.checking.checker import check
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan
 from spdist.runtime.group import GroupRuntime
+from spdist.transports.base import Record
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.log import LogTransport
 from tests.runtime.group_processes import workers
@@ -73,7 +77,7 @@ def test_an_event_that_stands_still_is_told_and_its_group_stops_within_seconds(
         eventually(lambda: stuck.status().waiting is not None, "it is told", 200)
         told = str(stuck.status().waiting)
         assert stuck.status().state == "RUNNING"
-        for part in ("event of 4000 ms", "stream 'S'", "Stuck.S partition 0 offset", "1 s in query 'slowly'"):
+        for part in ("event of 4000 ms", "stream 'S'", "Stuck.S partition 0 up to offset", "1 s in query 'slowly'"):
             assert part in told, told
         Feed(log, "Beside.S", INPUT).send([(6000, ("e", 6))])
         eventually(lambda: beside.status().events_in == 3, "the group beside goes on", 200)
@@ -140,3 +144,21 @@ def test_quick_events_are_not_told(tmp_path: Path) -> None:
             at += 1
             app.send("S", at, (at,))
     assert why_standing(tmp_path) is None
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_offsets_that_are_told_are_those_of_records_however_many_events_these_have(ahead: bool) -> None:
+    records = (
+        Record("S", 0, b"p", 40, offset=7),
+        Record("S", 0, b"p", 900, offset=8),
+        Record("T", 1, b"", 0, offset=3),
+    )
+
+    def add(record: Record) -> FrameType | None:
+        return sys._getframe()
+
+    def finish(segment: Segment) -> FrameType | None:
+        return sys._getframe()
+
+    frame = add(records[1]) if ahead else finish(Segment(2, "me", 1, 0, {}, records))
+    assert _seen(5, frame).told(2) == "batch 5 stands: an event at S partition 0 up to offset 8 takes longer than 2 s"

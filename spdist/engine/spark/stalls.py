@@ -35,7 +35,9 @@ _LOOKS = 4
 class _ThreadPlace:
     """Where the processing thread was when it was looked at.
 
-    `event` is the row that is processed, kept so that no other object gets its identity.
+    `event` is the row that is processed, kept so that no other object gets its identity. `places` says by topic and
+    partition up to which offset what is processed was read: where a record begins that has messages of a user's topic
+    it does not know.
     """
 
     batch: int
@@ -43,7 +45,7 @@ class _ThreadPlace:
     stream: str = ""
     at: int | None = None
     event: Any = None
-    places: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     def same(self, other: _ThreadPlace) -> bool:
         """Tell whether it is at the same event still."""
@@ -63,9 +65,9 @@ class _ThreadPlace:
 
     def _places(self) -> Iterator[str]:
         places = [
-            f"{topic} partition {partition} offset {first if last - first == 1 else f'{first} to {last - 1}'}"
+            f"{topic} partition {partition} up to offset {last}"
             for topic, ends in self.places.items()
-            for partition, (first, last) in ends.items()
+            for partition, last in ends.items()
         ]
         yield from ([" and ".join(places)] if places else ())
 
@@ -155,20 +157,19 @@ def _seen(batch: int, frame: FrameType | None) -> _ThreadPlace:
             if arrivals:
                 seen.at, seen.event = arrivals[0]
         elif isinstance(record := known.get("record"), Record) and code.co_name == "add":
-            seen.places = {record.topic: {record.partition: (record.offset, record.offset + max(1, record.count))}}
+            seen.places = {record.topic: {record.partition: record.offset}}
         elif code.co_name == "finish" and "segment" in known:
             seen.places = _places(known["segment"].records)
         frame = frame.f_back
     return seen
 
 
-def _places(records: tuple[Record, ...]) -> dict[str, dict[int, tuple[int, int]]]:
-    found: dict[str, dict[int, tuple[int, int]]] = {}
+def _places(records: tuple[Record, ...]) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
     for record in records:
         if record.count:
-            first, last = found.setdefault(record.topic, {}).get(record.partition, (record.offset, record.offset))
-            end = record.offset + record.count
-            found[record.topic][record.partition] = min(first, record.offset), max(last, end)
+            known = found.setdefault(record.topic, {})
+            known[record.partition] = max(record.offset, known.get(record.partition, record.offset))
     return found
 
 
