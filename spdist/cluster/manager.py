@@ -45,6 +45,7 @@ from spdist.cluster.protocol.messages import (
     AnswerHeartbeat,
     AppVersion,
     DeployRequested,
+    JoinedState,
     RedirectHeartbeat,
     UndeployRequested,
     WorkerHeartbeat,
@@ -308,7 +309,8 @@ class Manager:
         """
         self._state_loop.prober.heard(report.id, peer)  # First, so that the connection's end finds it noted
         answer: AnswerHeartbeat | RedirectHeartbeat = self._state_loop.request(WorkerHeartbeat(report))
-        if not isinstance(answer, AnswerHeartbeat):
+        # One that is rejected uses the id of another process, whose orders are not its own
+        if not isinstance(answer, AnswerHeartbeat) or answer.joined is JoinedState.REJECTED:
             return answer, []
         self._orders.record(report.id, outcomes)
         return answer, self._orders.open_for(report.id)

@@ -121,11 +121,11 @@ class Worker(HostNode):
         if reached is None or not supervisor.obey(reached[0]):
             return False
         answer, orders = reached
-        self._orders.begin(orders)
         self._link.set_timeout(_call_timeout_s(answer.timing))
         self._look_now.set()
         if supervisor.rejected:
             return False
+        self._orders.begin(orders)
         # Only here: a leader that rejects a heartbeat has not recorded its groups, so the next one names all
         self._told.answered()
         return True

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from spdist.cluster.clients.client import Caller, ClusterClient
 from spdist.cluster.manager import Manager
 from spdist.cluster.managers.orders import OrderBook, OrderRunner
 from spdist.cluster.managers.revisions import AppRevisions
+from spdist.cluster.protocol.messages import AnswerHeartbeat, JoinedState, WorkerReport
 from spdist.cluster.protocol.wire import OrderMessage, OutcomeMessage, read_message
 from spdist.cluster.protocol.wire_errors import error_body
 from spdist.cluster.worker import Worker
 from spdist.cluster.workers.group_revisions import open_topics
+from spdist.cluster.workers.link import LeaderLink
 from spdist.engine.island.cuts import Cut
 from spdist.errors import ClusterError, ErrorKind, NotFoundError, SpdistError, StateError
 from spdist.runtime.revision_files import WentBack
@@ -420,3 +423,36 @@ def test_an_operator_can_ask_a_worker_itself(client: ClusterClient, worker: Work
     assert caller.call("GET", f"{path}/revisions").body == []
     assert caller.call("POST", f"{worker.url}/siddhi-apps/..%2Fetc/backup").status == 404
     caller.close()
+
+
+def test_a_process_that_is_rejected_neither_gets_nor_concludes_orders_of_the_worker_whose_id_it_uses(
+    manager: Manager,
+) -> None:
+    mine = WorkerReport("w", "http://127.0.0.1:9", False, "mine", 1, 0)
+    other = WorkerReport("w", "http://127.0.0.1:8", False, "other", 1, 0)
+    manager.heartbeat(mine, [])
+    outcome = manager._orders.give("w", "restore", "A-g-1", "1__A")
+    (given,) = manager._orders.open_for("w")
+    answer, orders = manager.heartbeat(other, [OutcomeMessage(id=given.id)])
+    assert isinstance(answer, AnswerHeartbeat) and answer.joined is JoinedState.REJECTED
+    assert orders == [] and not outcome.done()
+    _, orders = manager.heartbeat(replace(mine, sequence=2), [OutcomeMessage(id=given.id)])
+    assert orders == [] and outcome.done()
+
+
+def test_a_worker_that_is_rejected_carries_nothing_out(
+    manager: Manager, worker: Worker, store: FakeStore, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eventually(lambda: worker.statistics()["serving"], "it is taken")
+    send, begun = LeaderLink.send, list[OrderMessage]()
+
+    def rejected(link: LeaderLink, beat: Any) -> Any:
+        reached = send(link, beat)
+        return reached and (replace(reached[0], joined=JoinedState.REJECTED, reason="in use"), [order("a", "restore")])
+
+    monkeypatch.setattr(OrderRunner, "begin", lambda self, orders: begun.extend(orders))
+    monkeypatch.setattr(LeaderLink, "send", rejected)
+    eventually(lambda: worker.statistics()["message"] == "in use", "it knows that it is rejected")
+    told = worker._link._ticket
+    eventually(lambda: worker._link._ticket > told + 1, "whole rounds have passed")
+    assert begun == []
