@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -11,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spdist.cluster.clients.client import Caller, ClusterClient
 from spdist.cluster.manager import Manager
 from spdist.cluster.managers.orders import OrderBook, OrderRunner
 from spdist.cluster.managers.revisions import AppRevisions
 from spdist.cluster.protocol.messages import AnswerHeartbeat, JoinedState, WorkerReport
-from spdist.cluster.protocol.wire import OrderMessage, OutcomeMessage, read_message
+from spdist.cluster.protocol.wire import MAX_BODY_BYTES, HeartbeatRequest, OrderMessage, OutcomeMessage, read_message
 from spdist.cluster.protocol.wire_errors import error_body
 from spdist.cluster.worker import Worker
 from spdist.cluster.workers.group_revisions import open_topics
@@ -142,6 +146,55 @@ def test_an_order_that_is_under_way_is_not_begun_again_when_it_is_missing_from_o
     may_end.set()
     eventually(lambda: len(runner.outcomes()) == 1, "it has ended")
     assert begun == ["a"]
+
+
+def undone(count: int, process: int = 1) -> list[Undone]:
+    return [Undone("Trades.Clean", n, "Trades-filter-1", process, n, 0) for n in range(count)]
+
+
+def test_a_heartbeat_has_room_for_the_outcomes_of_many_large_groups(eventually: Eventually) -> None:
+    runner = OrderRunner(lambda one: OutcomeMessage(id=one.id, undone=undone(9_000)), lambda: None)
+    runner.begin([order("a"), order("b")])
+    eventually(lambda: None not in runner._outcomes.values(), "both are carried out")
+    beat = HeartbeatRequest.from_report(WorkerReport("w", "http://w:1", False, "life", 1, 0), runner.outcomes())
+    assert len(beat.to_json()) <= MAX_BODY_BYTES
+
+
+@given(
+    counts=st.lists(st.integers(0, 60), min_size=1, max_size=3),
+    happens=st.lists(st.sampled_from(["heartbeat lost", "answer lost", "new process", "answered"]), max_size=12),
+)
+def test_a_leader_hears_the_whole_outcome_of_one_process_whatever_is_lost(
+    counts: list[int], happens: list[str]
+) -> None:
+    book, processes = OrderBook(), itertools.count(1)
+
+    def started() -> OrderRunner:
+        process, ended = next(processes), threading.Semaphore(0)
+        runner = OrderRunner(
+            lambda one: OutcomeMessage(id=one.id, undone=undone(int(one.instance), process)), ended.release, room=2_000
+        )
+        orders = book.open_for("w")
+        runner.begin(orders)
+        assert all(ended.acquire(timeout=10) for _ in orders)
+        return runner
+
+    told = [book.give("w", "restore", str(count)) for count in counts]
+    runner = started()
+    for event in [*happens, *["answered"] * (sum(counts) + len(counts))]:
+        if event == "new process":
+            runner = started()
+            continue
+        parts = runner.outcomes()
+        assert sum(len(one.to_json()) for one in parts) <= 2_200
+        if event != "heartbeat lost":
+            book.record("w", parts)
+        if event == "answered":
+            runner.begin(book.open_for("w"))
+    assert book.open_for("w") == [] and runner.outcomes() == []
+    for count, outcome in zip(counts, told, strict=True):
+        heard = outcome.result(timeout=0).undone
+        assert heard in [undone(count, process) for process in range(1, next(processes))]
 
 
 @pytest.mark.parametrize(
@@ -279,7 +332,7 @@ def test_of_a_revision_that_failed_nothing_is_kept() -> None:
 def test_what_older_nodes_do_not_know_they_are_not_told() -> None:
     one = Undone("t", 0, "p", 5, 3, NO_CLOCK)
     for kind in (OrderMessage(id="a", kind="restore", instance="i"), OutcomeMessage(id="a")):
-        assert "undone" not in kind.to_json()
+        assert not {"undone", "after", "left"} & json.loads(kind.to_json()).keys()
         told = kind.model_copy(update={"undone": [one]})
         assert read_message(type(kind), told.to_json().encode()) == told
         assert type(kind).model_validate(told.model_dump()) == told, "as a part of a message"

@@ -13,10 +13,10 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from spdist.cluster.protocol.wire import OrderMessage, OutcomeMessage
+from spdist.cluster.protocol.wire import MAX_BODY_BYTES, OrderMessage, OutcomeMessage
 from spdist.cluster.protocol.wire_errors import error_body, read_error
 from spdist.errors import SpdistError
 from spdist.transports.retracted import Undone
@@ -32,6 +32,8 @@ Kind = Literal["backup", "restore", "revisions", "clear", "clear-stopped", "dele
 class _GivenOrder:
     order: OrderMessage
     outcome: Future[OutcomeMessage]
+    #: what is known of an outcome that comes in parts
+    undone: tuple[Undone, ...] = ()
 
 
 class OrderBook:
@@ -65,12 +67,18 @@ class OrderBook:
         """Take in what a worker reports."""
         for outcome in outcomes:
             with self._lock:
-                given = self._given.get(worker, {}).pop(outcome.id, None)
-            # Told again, since the answer to the first report got lost; or taken back meanwhile
-            if given is None:
-                continue
+                orders = self._given.get(worker, {})
+                given = orders.pop(outcome.id, None)
+                # Told again, since the answer to the first report got lost; or taken back meanwhile
+                if given is None:
+                    continue
+                # A part that is told again, or by another process of the worker, replaces what was known from there on
+                undone = (*given.undone[: outcome.after], *outcome.undone)
+                if outcome.left:
+                    orders[outcome.id] = replace(given, undone=undone)
+                    continue
             if outcome.error is None:
-                given.outcome.set_result(outcome)
+                given.outcome.set_result(outcome.model_copy(update={"undone": list(undone)}))
             else:
                 given.outcome.set_exception(read_error(outcome.error, f"{given.order.kind} on worker {worker}"))
 
@@ -91,33 +99,63 @@ class OrderRunner:
         Carries out an order and returns what is to be reported; may block, may raise.
     finished : callable
         Called, from any thread, when there is an outcome to report.
+    room : int
+        How many bytes of a heartbeat outcomes may take.
 
     State
     -----
     One entry for each order that the leader still lists.
     """
 
-    def __init__(self, perform: Callable[[OrderMessage], OutcomeMessage], finished: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        perform: Callable[[OrderMessage], OutcomeMessage],
+        finished: Callable[[], None],
+        room: int = MAX_BODY_BYTES // 2,
+    ) -> None:
         self._perform = perform
         self._finished = finished
+        self._room = room
         self._lock = threading.Lock()
+        #: how many of what an outcome says is undone the leader has, and has with the heartbeat that was made last
+        self._heard: dict[str, int] = {}
+        self._told: dict[str, int] = {}
         self._outcomes: dict[str, OutcomeMessage | None] = {}
 
     def begin(self, orders: Iterable[OrderMessage]) -> None:
-        """Begin the orders that are new, and forget the outcomes of those that are no longer listed."""
+        """Take in the orders of the answer to the heartbeat that was made last.
+
+        The new ones are begun, and the outcomes of those that are no longer listed are forgotten.
+        """
         listed = {order.id: order for order in orders}
         with self._lock:
             # One that is under way is kept, listed or not: forgotten, it would begin again when it is listed
             self._outcomes = {key: o for key, o in self._outcomes.items() if key in listed or o is None}
             new = [order for key, order in listed.items() if key not in self._outcomes]
             self._outcomes |= {order.id: None for order in new}
+            self._heard = {key: count for key, count in self._told.items() if key in listed}
+            unheard = any(self._outcomes.values())
         for order in new:
             threading.Thread(target=self._carry_out, args=(order,), name=f"spdist-{order.kind}", daemon=True).start()
+        if unheard:
+            self._finished()
 
     def outcomes(self) -> list[OutcomeMessage]:
-        """Return what is to be reported."""
+        """Return what is to be reported with the next heartbeat; what it has no room for follows with later ones."""
+        parts: list[OutcomeMessage] = []
+        room = self._room
         with self._lock:
-            return [outcome for outcome in self._outcomes.values() if outcome is not None]
+            self._told = {}
+            for key, outcome in self._outcomes.items():
+                if outcome is None:
+                    continue
+                part = outcome.part(self._heard.get(key, 0), room)
+                room -= len(part.to_json().encode())
+                if parts and room < 0:
+                    break
+                parts.append(part)
+                self._told[key] = part.after + len(part.undone)
+        return parts
 
     def _carry_out(self, order: OrderMessage) -> None:
         try:

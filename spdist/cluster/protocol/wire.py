@@ -6,8 +6,10 @@ field names), and our fields in addition. Passwords never cross: WSO2 sends thos
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from dataclasses import asdict
+from itertools import accumulate, takewhile
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -167,16 +169,14 @@ def _undone(value: object) -> Undone:
 
 
 class _WithUndone(Message):
-    """A message about going back; without `undone`, which older nodes refuse, where there is nothing of that kind."""
+    """A message about going back; what older nodes do not know, and so refuse, is left out where it says nothing."""
 
     undone: Annotated[list[Annotated[Undone, BeforeValidator(_undone)]], Field(max_length=1_000_000)] = []
 
     @model_serializer(mode="wrap")
     def _without_nothing(self, rest: SerializerFunctionWrapHandler) -> dict[str, Any]:
         told: dict[str, Any] = rest(self)
-        if not self.undone:
-            told.pop("undone", None)
-        return told
+        return {name: value for name, value in told.items() if value or name not in ("undone", "after", "left")}
 
 
 class OrderMessage(_WithUndone):
@@ -197,6 +197,17 @@ class OutcomeMessage(_WithUndone):
     id: _Name
     revisions: Annotated[list[_Name], Field(max_length=10_000)] = []
     error: dict[str, Any] | None = None
+    #: how many of `undone` were told before, and how many are to follow
+    after: _Count = 0
+    left: _Count = 0
+
+    def part(self, after: int, room: int) -> OutcomeMessage:
+        """Return it with what follows the first `after` of `undone`, as much of that as fits into `room` bytes."""
+        # With its spaces and escapes, this is longer than what is sent
+        sizes = accumulate(len(json.dumps(asdict(one))) for one in self.undone[after:])
+        end = after + sum(1 for _ in takewhile(lambda size: size <= room, sizes))
+        told = {"undone": self.undone[after:end], "after": after, "left": len(self.undone) - end}
+        return self.model_copy(update=told)
 
 
 class Memory(Message):
