@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import queue
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -431,6 +432,20 @@ def test_who_asks_after_the_end_is_not_kept_waiting(tmp_path: Path) -> None:
         pass
     with pytest.raises(NotLeaderError, match="is stopping"):
         manager.apps()
+
+
+def test_who_is_overtaken_in_turning_others_away_does_not_wait_for_ever(tmp_path: Path) -> None:
+    class Overtaken(queue.SimpleQueue[Any]):
+        def empty(self) -> bool:
+            return False  # as was so until another thread took the last item
+
+    with running_manager(manager_config(tmp_path)) as manager:
+        pass
+    manager._state_loop._queue = Overtaken()
+    turning = threading.Thread(target=manager._state_loop._turn_away, daemon=True)
+    turning.start()
+    turning.join(5)
+    assert not turning.is_alive()
 
 
 def test_a_manager_stops_when_it_is_told_to(tmp_path: Path, eventually: Eventually) -> None:

@@ -229,8 +229,12 @@ class StateLoop:
 
     def _turn_away(self) -> None:
         """Answer whoever still waits after the end."""
-        while not self._queue.empty():
-            item = self._queue.get()
+        # Never waits: several threads do this at the same time, each of which may take the last item
+        while True:
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                return
             if item is not None and item.future.set_running_or_notify_cancel():
                 text = f"manager {self._state.node_id} is stopping"
                 item.future.set_exception(NotLeaderError(text, hint="ask another manager"))
