@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from spdist.cluster.clients.overview import ClusterStatus
+from spdist.cluster.coordination.store import CoordinationStore
 from spdist.cluster.leader.placement import decide_placement_by_load
 from spdist.cluster.leader.status import DeploymentState, deployment_status
 from spdist.cluster.manager import Manager
@@ -27,7 +28,7 @@ from spdist.cluster.protocol.messages import (
 )
 from spdist.cluster.worker import Worker
 from spdist.config import load_config
-from spdist.errors import NotLeaderError
+from spdist.errors import ClusterError, NotLeaderError
 from tests.cluster.leader import Leader, app, only, seen
 from tests.cluster.shells import (
     APP,
@@ -287,6 +288,29 @@ def test_what_is_refused(cluster: Cluster) -> None:
     standby = next(m for m in cluster.managers if not m.leads())
     away = httpx.put(f"{standby.url}/resourceClusterWorkers/worker-1/cordon", auth=("admin", PASSWORD), json={})
     assert away.status_code == 307 and away.headers["Location"].startswith(cluster.leader.url)
+
+
+@pytest.mark.parametrize(("problem", "goes_on"), [(ClusterError("it is refused"), True), (KeyError("defect"), False)])
+def test_who_does_not_know_whether_a_cordon_was_written_leads_no_more(
+    cluster: Cluster, eventually: Eventually, monkeypatch: pytest.MonkeyPatch, problem: Exception, goes_on: bool
+) -> None:
+    eventually(lambda: len(cluster.leader.nodes()["workers"]) == 2, "both workers have joined")
+    leader = cluster.leader
+
+    def term() -> int | None:
+        return leader._state_loop.ask(lambda state, _: state.term)
+
+    def save_cordon(*_: Any) -> None:
+        raise problem
+
+    before = term()
+    monkeypatch.setattr(CoordinationStore, "save_cordon", save_cordon)
+    with pytest.raises(type(problem)):
+        leader.upkeep.cordon("worker-1", drain=False)
+    if goes_on:
+        assert term() == before
+    else:
+        eventually(lambda: term() != before, "that term is over")
 
 
 def test_who_may_only_look_cordons_nobody(tmp_path: Path, eventually: Eventually) -> None:

@@ -324,11 +324,13 @@ class StateLoop:
         except StoreUnavailableError as unknown:
             self.tell(Deposed(f"it is not known whether the cordon of {order.worker} was written: {unknown.message}"))
             caller.set_exception(unknown)
-        except Exception as error:
-            # A refusal leaves nothing to conclude: unlike a deployment, a cordon is not pending in the state
-            if not isinstance(error, ClusterError):
-                _log.exception("writing the cordon of %s failed", order.worker)
-            caller.set_exception(error)
+        except ClusterError as refused:
+            # Leaves nothing to conclude: unlike a deployment, a cordon is not pending in the state
+            caller.set_exception(refused)
+        except Exception as defect:
+            _log.exception("writing the cordon of %s failed", order.worker)
+            self.tell(Deposed(f"writing the cordon of {order.worker} failed: {defect!r}"))
+            caller.set_exception(defect)
         else:
             self.tell(CordonSaved(order.term, order.worker, order.drain, order.user))
             self._queue.put(_Item(question=lambda state, now_ms: caller.set_result(None)))
