@@ -15,6 +15,7 @@ import pytest
 from spdist.cluster.manager import Manager
 from spdist.cluster.managers.planner import Planner, PlannerSettings
 from spdist.cluster.managers.plans import plan_text
+from spdist.cluster.managers.topics import stream_schemas
 from spdist.errors import ClusterError, ErrorKind, PlanningError, SiddhiAppError, SpdistError
 from spdist.planning.limits import AppLimits
 from tests.cluster.shells import PASSWORD, manager_config
@@ -94,6 +95,12 @@ def test_a_text_that_is_too_large_is_refused_with_its_place(planner: Planner, te
 def test_an_app_that_was_accepted_before_is_not_measured_again(planner: Planner) -> None:
     text = f"{HEAD} @dist(execGroup='g', parallel='6') from S select v insert into T;"
     assert len(planner.plan_again(text).assignments()) == 6
+
+
+@pytest.mark.parametrize("name", ["S", "error"])
+def test_streams_from_the_process_are_those_found_here(planner: Planner, name: str) -> None:
+    text = f"@app:name('A') define stream {name} (v int, t string); from {name}[v > 1] select v insert into T;"
+    assert planner.streams(text) == stream_schemas(text)
 
 
 def test_what_an_update_changes_is_found_out_in_the_process(planner: Planner) -> None:

@@ -153,7 +153,7 @@ class Planner:
         if _NOTEBOOK in user_modules():
             return stream_schemas(text)
         answer = self._answered(text, None, _PATIENCE * self._settings.time_ms / 1000, wants="streams")
-        return {name: Schema.of(fields) for name, fields in json.loads(answer).items()}
+        return {name: Schema.of(fields) for name, fields in json.loads(answer)}
 
     def _plan(self, text: str, limits: AppLimits | None, time_s: float) -> Topology:
         settings = self._settings
@@ -340,7 +340,8 @@ def _answer(request: dict[str, Any]) -> bytes:
             return json.dumps(flow_text(request["text"], request["scripts"])).encode()
         if request["wants"] == "streams":
             schemas = stream_schemas(request["text"]).items()
-            return json.dumps({name: [(key, kind.value) for key, kind in one] for name, one in schemas}).encode()
+            # A list, as an object that begins with "error" is one
+            return json.dumps([(name, [(key, kind.value) for key, kind in one]) for name, one in schemas]).encode()
         topology = plan_text(request["text"], request["scripts"], request["shards"], request["transport"], limits)
         before = request["before"]
         if before is None:
