@@ -183,7 +183,7 @@ class AsyncClusterClient(AnyClient):
 
     # ------------------------------------------------------------------------------------------------------------ nodes
     async def nodes(self) -> Json:
-        """Return leader, term, managers, workers and announcements."""
+        """Return leader, term, managers and workers."""
         return self._seen(await self.do(requests.nodes()))
 
     async def status(self) -> ClusterStatus:

@@ -194,7 +194,7 @@ def decide(
 
     Returns
     -------
-    Renew, TryTake or Follow
+    Renew, Acquire or Follow
         ``Renew`` only with a valid lease. A leadership whose lease ran out is over: it is succeeded by a new term,
         immediately where the row shows that nobody else came in between.
     """

@@ -104,7 +104,7 @@ class LocalNodes(Shown):
         await_nodes(nodes, self.nodes, self._caller, self._start_timeout_s, self._console.print)
 
     def stop(self) -> None:
-        """Ask all nodes to stop, wait up to 15 s, kill what is left, and delete a temporary directory. Idempotent.
+        """Ask all nodes to stop, wait up to a minute, kill what is left, and delete a temporary directory. Idempotent.
 
         Where a node has ended by itself, and not well, the logs and executed notebooks stay there.
 
