@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whenever the process ends."""
+"""Files that are there whole or not at all, whenever the process ends, and names that last."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["new_file", "write_whole"]
+__all__ = ["new_file", "sync_directory", "write_whole"]
 
 
 def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
@@ -48,3 +48,15 @@ def new_file(path: Path, content: bytes, *, durable: bool = True) -> Iterator[Pa
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable; where directories cannot be opened (Windows) the system sees to that."""
+    try:
+        handle = os.open(directory, os.O_RDONLY)
+    except PermissionError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

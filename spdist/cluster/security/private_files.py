@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spdist.errors import ConfigError
+from spdist.transports.whole_files import sync_directory
 
 __all__ = ["alone", "read_private", "write_private"]
 
@@ -47,11 +48,13 @@ def write_private(path: Path, content: bytes, *, replace: bool = False) -> bool:
             os.fsync(file.fileno())
         if replace:
             os.replace(temporary, path)
-            return True
-        try:
-            os.link(temporary, path)  # fails where the name is taken, also by somebody who is quicker
-        except FileExistsError:
-            return False
+        else:
+            try:
+                os.link(temporary, path)  # fails where the name is taken, also by somebody who is quicker
+            except FileExistsError:
+                return False
+        # A name is durable only with its directory
+        sync_directory(path.parent)
         return True
     finally:
         with contextlib.suppress(FileNotFoundError):

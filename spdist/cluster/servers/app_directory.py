@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from spdist.transports.whole_files import sync_directory
+
 __all__ = ["AppDirectory", "FileChanges", "Stamp", "changes"]
 
 #: What the name of an app's file ends with.
@@ -122,23 +124,16 @@ class AppDirectory:
         finally:
             temporary.unlink(missing_ok=True)
         # A name is durable only with its directory
-        self._sync()
+        sync_directory(self.path)
         return written
 
     def remove(self, name: str) -> None:
         """Remove the file of an app, durably, if it is there; raises OSError."""
         self._file(name).unlink(missing_ok=True)
-        self._sync()
+        sync_directory(self.path)
 
     def _file(self, name: str) -> Path:
         return self.path / f"{name}{SUFFIX}"
-
-    def _sync(self) -> None:
-        directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
 
 
 def _stamp(status: os.stat_result) -> Stamp:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from spdist.errors import ConfigError, StateError
+from spdist.transports import whole_files
 from spdist.transports.whole_files import new_file, write_whole
 
 __all__ = [
@@ -271,17 +272,9 @@ def remove_tree(place: Place, *, whole: bool = False) -> None:
 
 
 def sync_directory(directory: Place) -> None:
-    """Make a new name durable, too; where directories cannot be opened (Windows) the system sees to that."""
-    if isinstance(directory, ObjectPlace):
-        return
-    try:
-        handle = os.open(directory, os.O_RDONLY)
-    except PermissionError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    """Make a new name durable, too; in a bucket it is."""
+    if not isinstance(directory, ObjectPlace):
+        whole_files.sync_directory(directory)
 
 
 def check_fence(place: Place) -> None:
