@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spdist.functions.json_functions import _document
 from spdist.java.json.gson import parse_gson
-from spdist.java.json.parse import parse_simple, parse_smart
-from spdist.java.json.path import InvalidPathError, PathNotFoundError
+from spdist.java.json.parse import parse_org, parse_simple, parse_smart
+from spdist.java.json.path import InvalidPathError, PathNotFoundError, unescaped
 from spdist.java.json.path_text import compile_path
 from spdist.java.objects import Long
 from spdist.replay import run_case
@@ -94,3 +96,36 @@ def test_readers_differ_in_what_they_make_of_numbers() -> None:
     assert parse_gson("[1, x, '2']") == [1.0, "x", "2"]
     with pytest.raises(ValueError, match="no JSON"):
         parse_gson("two words")
+
+
+_READERS = {
+    "gson": lambda text: parse_gson(f"{{'a':'{text}'}}")["a"],
+    "smart": lambda text: parse_smart(f"{{'a':'{text}'}}")["a"],
+    "org": lambda text: parse_org(f"{{'a':'{text}'}}").find("a"),
+    "path": unescaped,
+}
+
+
+@pytest.mark.parametrize("reader", _READERS)
+@given(st.text(st.characters(categories=["Cs", "So", "Lu"])))
+def test_escapes_of_units_are_read_as_java_reads_utf_16(reader: str, text: str) -> None:
+    packed = text.encode("utf-16-be", "surrogatepass")
+    escapes = "".join(f"\\u{packed[i : i + 2].hex()}" for i in range(0, len(packed), 2))
+    assert _READERS[reader](escapes) == packed.decode("utf-16-be", "surrogatepass")
+
+
+@pytest.mark.parametrize("digits", ["+123", "-123", " 123", "1_23", "\u0661\u0662\u0663\u0664", "zz61"])
+def test_what_is_behind_u_is_read_as_each_library_reads_it(digits: str) -> None:
+    as_number = {"+123": "\u0123", "-123": "\ufedd", "\u0661\u0662\u0663\u0664": "\u1234"}.get(digits)
+    for reader, expected in (("gson", None), ("smart", None), ("org", as_number), ("path", as_number)):
+        if expected is not None:
+            assert _READERS[reader](f"\\u{digits}") == expected
+        else:
+            with pytest.raises(ValueError, match="digits"):
+                _READERS[reader](f"\\u{digits}")
+
+
+def test_an_escape_that_the_end_of_a_path_cuts_off_is_left_out() -> None:
+    assert compile_path("$['a\\u006']").read({"a": 1}, {"a": 1}) == 1
+    with pytest.raises(InvalidPathError):
+        compile_path("$['\\uzz61']")

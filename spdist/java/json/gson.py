@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, NoReturn
 
+from spdist.java.json.escapes import joined_halves, unit_of
+
 __all__ = ["parse_gson"]
 
 _GAP = re.compile(r"(?:[ \t\r\n]|/\*.*?\*/|//[^\r\n]*|#[^\r\n]*)*", re.DOTALL)
@@ -78,7 +80,7 @@ class _GsonReader:
             character = self.text[self.at]
             self.at += 1
             if character == quote:
-                return "".join(parts)
+                return joined_halves("".join(parts))
             if character == "\\":
                 character = self._escape()
             parts.append(character)
@@ -89,7 +91,7 @@ class _GsonReader:
         self.at += 1
         if escaped == "u":
             self.at += 4
-            return chr(int(self.text[self.at - 4 : self.at], 16))
+            return unit_of(self.text[self.at - 4 : self.at])
         if escaped not in _ESCAPES:
             self.refuse()
         return _ESCAPES[escaped]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NoReturn
 
+from spdist.java.json.escapes import joined_halves, unit_of
 from spdist.java.json.text import org_array
 from spdist.java.numbers import LONG_MAX, LONG_MIN
 from spdist.java.objects import Float, HashMap, JSONArray, JSONObject, Opaque, box_long
@@ -159,7 +160,7 @@ class _Smart:
             character = text[self.at]
             self.at += 1
             if character == quote:
-                return "".join(parts)
+                return joined_halves("".join(parts))
             if character == "\\" and self.at < end:
                 parts.append(self._escape())
             elif character >= " " or character in _BLANK:
@@ -173,7 +174,7 @@ class _Smart:
         if escaped in "ux":
             digits = self.text[self.at : self.at + (4 if escaped == "u" else 2)]
             self.at += len(digits)
-            return chr(int(digits, 16))
+            return unit_of(digits)
         # An escape that json-smart does not know leaves nothing behind
         return escaped if escaped in "\"'\\/" else _ESCAPES.get(escaped, "")
 
@@ -309,14 +310,14 @@ class _Org:
             character = self.text[self.at]
             self.at += 1
             if character == quote:
-                return "".join(parts)
+                return joined_halves("".join(parts))
             if character in "\r\n":
                 break
             if character == "\\":
                 escaped = self.text[self.at : self.at + 1]
                 self.at += 1
                 if escaped == "u":
-                    character = chr(int(self.text[self.at : self.at + 4], 16))
+                    character = unit_of(self.text[self.at : self.at + 4], as_number=True)
                     self.at += 4
                 elif escaped in _ORG_ESCAPES:
                     character = _ORG_ESCAPES[escaped]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from spdist.java.json.escapes import joined_halves, unit_of
 from spdist.java.json.text import text_of_object
 from spdist.java.objects import JSONArray
 
@@ -434,20 +435,26 @@ class JsonPath:
 
 # --- texts of paths -----------------------------------------------------------------------------------------------
 
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u.{0,4}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 
 
 def unescaped(text: str) -> str:
-    """Return a text of a path with its escapes resolved."""
+    """Return a text of a path with its escapes resolved; raises InvalidPathError where one is no character."""
     if "\\" not in text:
         return text
 
     def plain(match: re.Match[str]) -> str:
         escaped = match.group(1)
-        return chr(int(escaped[1:], 16)) if len(escaped) == 5 else _ESCAPED.get(escaped, escaped)
+        if escaped[0] != "u":
+            return _ESCAPED.get(escaped, escaped)
+        # JsonPath forgets the digits of an escape that the end of the text cuts off
+        return unit_of(escaped[1:], as_number=True) if len(escaped) == 5 else ""
 
-    return _ESCAPE.sub(plain, text)
+    try:
+        return joined_halves(_ESCAPE.sub(plain, text))
+    except ValueError as error:
+        raise InvalidPathError(f"'{text}' has a wrong escape: {error}") from error
 
 
 def closing(text: str, start: int, pair: str, regular: bool) -> int:
