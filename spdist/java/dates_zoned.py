@@ -7,6 +7,7 @@ ranges (only a day past the end of a short month is taken for its last one), and
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
@@ -313,8 +314,7 @@ def _resolved(values: dict[str, int]) -> datetime:
         month, number = _within(values, "month", 1, 12), _within(values, "day", 1, 31)
         if month is None or not number:
             raise ValueError("there is no day")
-        end = (datetime(year + month // 12, month % 12 + 1, 1) - timedelta(days=1)).day  # noqa: DTZ001
-        day = datetime(year, month, min(number, end))  # noqa: DTZ001
+        day = datetime(year, month, min(number, monthrange(year, month)[1]))  # noqa: DTZ001
     if "weekday" in values and day.isoweekday() % 7 != values["weekday"]:
         raise ValueError("this is another day of the week")
     minute, second = _within(values, "minute", 0, 59), _within(values, "second", 0, 59)

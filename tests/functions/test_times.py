@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spdist.java.calendars import Fields, Weeks, add_unit, day_number, day_of, weekday, weeks_of
@@ -48,6 +48,13 @@ def test_what_a_full_pattern_writes_it_reads(time: int) -> None:
     ):
         pattern = pattern_of(text)
         assert pattern.read(pattern.write(time)) == time
+
+
+@given(st.datetimes(timezones=st.just(UTC)))
+@example(datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC))
+def test_what_a_pattern_of_zones_writes_it_reads(time: datetime) -> None:
+    pattern = zoned_pattern_of("yyyy-MM-dd HH:mm:ss.SSSSSS")
+    assert pattern.read(pattern.write(time)) == time.replace(tzinfo=None)
 
 
 @pytest.mark.parametrize("text", ["b", "L", "'open", "XXXX", "yyyy-'", "n"])
