@@ -365,7 +365,8 @@ class HashMap(dict[Any, Any]):
         return [super(HashMap, self).__getitem__(key) for key in self._order()]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (entries(self),)
+        # The values of slots as pickle and copy set them: a map that has shrunk keeps its table, and so its order
+        return type(self), (entries(self),), (None, {"_capacity": self._capacity})
 
 
 class HashSet(set[Any]):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy, deepcopy
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from spdist.java.json.text import text_of_object
 from spdist.java.objects import (
@@ -128,6 +131,22 @@ def test_state_keeps_objects() -> None:
     assert [type(part) for part in inner] == [Float, Decimal, int] and inner[2] == 2**70
     assert back[2] == value[2]
     assert same(back[3], value[3]) and type(back[3].find(1)["x"]) is Long
+
+
+@pytest.mark.parametrize("of", [HashMap, JSONObject])
+@pytest.mark.parametrize("copied", [copy, deepcopy])
+@given(st.lists(st.integers(0, 99), max_size=30), st.integers(0, 30), st.lists(st.integers(0, 99)))
+@example([*range(20, 45)], 24, [28])
+def test_a_copy_iterates_as_its_map_does(copied: Any, of: Any, keys: list[int], gone: int, later: list[int]) -> None:
+    made = of((key, None) for key in keys)
+    for key in keys[:gone]:
+        made.take(key)
+    back = copied(made)
+    assert type(back) is of and same(back, made)
+    for key in later:
+        made.put(key, None)
+        back.put(key, None)
+    assert list(back) == list(made) and back.capacity == made.capacity
 
 
 def test_a_set_iterates_as_java_does_and_comes_back() -> None:
