@@ -7,6 +7,7 @@ done here, by functions that generated code calls only where plain Python would 
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from typing import Any
 
@@ -36,6 +37,7 @@ __all__ = [
     "sure_real",
     "text_of",
     "text_of_float32",
+    "whole_number",
     "wrap32",
     "wrap64",
 ]
@@ -46,6 +48,8 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 # One machine float as scratch: storing rounds to 32 bits as C does, three times faster than struct.
 _SCRATCH = array("f", [0.0])
 _EXACT_IN_DOUBLE = 2**53
+# So many digits are in the range of a long for certain
+_WHOLE = re.compile(r"\s*-?\d{1,18}\s*")
 
 
 def wrap32(value: int) -> int:
@@ -56,6 +60,11 @@ def wrap32(value: int) -> int:
 def wrap64(value: int) -> int:
     """Return `value` as a Java ``long``: the low 64 bits, signed."""
     return ((value + 0x8000_0000_0000_0000) & 0xFFFF_FFFF_FFFF_FFFF) - 0x8000_0000_0000_0000
+
+
+def whole_number(text: str) -> int | None:
+    """Return the whole number that a setting is, or None: at most 18 digits, and possibly a minus sign in front."""
+    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def float32(value: float) -> float:

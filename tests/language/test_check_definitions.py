@@ -146,6 +146,10 @@ def test_annotations(text: str, catalog: Catalog) -> None:
     app(text, catalog)
 
 
+# Python reads no number of more than 4300 digits
+_LONG = "9" * 5000
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "part"),
     [
@@ -168,6 +172,8 @@ def test_annotations(text: str, catalog: Catalog) -> None:
             "@app:statistics(interval='x')",
         ),
         ("@async(workers='0') define stream S (a int);", SiddhiTypeError, "@async(workers='0')"),
+        ("@async(buffer.size='--5') define stream S (a int);", SiddhiTypeError, "@async(buffer.size='--5')"),
+        (f"@async(workers='{_LONG}') define stream S (a int);", SiddhiTypeError, f"@async(workers='{_LONG}')"),
         ("@async @async define stream S (a int);", ErrorKind.DUPLICATE_ANNOTATION, "@async"),
         ("@OnError define stream S (a int);", SiddhiTypeError, "@OnError"),
         ("@OnError('STREAM') define stream S (a int);", SiddhiTypeError, "@OnError('STREAM')"),

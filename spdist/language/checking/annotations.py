@@ -16,6 +16,7 @@ from spdist.errors import (
     SiddhiTypeError,
     UndefinedNameError,
 )
+from spdist.java.numbers import whole_number
 from spdist.language import ast
 from spdist.language.checking.checked import ClockSetting
 from spdist.language.checking.names import Names
@@ -99,7 +100,7 @@ def _check_times(names: Names, annotation: ast.Annotation, known: tuple[str, ...
 
 def _check_number(names: Names, annotation: ast.Annotation, key: str, least: int) -> None:
     value = annotation.get(key)
-    if value is None or (value.strip().lstrip("-").isdecimal() and int(value) >= least):
+    if value is None or ((number := whole_number(value)) is not None and number >= least):
         return
     message = f"'{key}' of '@{annotation.name}' is a whole number of at least {least}, not '{value}'"
     names.refuse(SiddhiTypeError, message, annotation.span)
