@@ -20,6 +20,7 @@ from datetime import date
 from typing import Final
 
 from spdist.errors import SiddhiTypeError
+from spdist.java.numbers import whole_number
 
 __all__ = ["CronExpression"]
 
@@ -34,8 +35,8 @@ _DAY_NAMES = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _MONTHS = {name: i for i, name in enumerate(_MONTH_NAMES, 1)}
 _DAYS = {name: i for i, name in enumerate(_DAY_NAMES, 1)}
 
-_STEPPED = re.compile(r"(?:(?P<all>\*)|(?P<low>\w+)(?:-(?P<high>\w+))?)?(?:/(?P<step>\d+))?")
-_LAST = re.compile(r"L(?:-(?P<before>\d+))?(?P<weekday>W)?")
+_STEPPED = re.compile(r"(?:(?P<all>\*)|(?P<low>\w+)(?:-(?P<high>\w+))?)?(?:/(?P<step>\d{1,18}))?")
+_LAST = re.compile(r"L(?:-(?P<before>\d{1,18}))?(?P<weekday>W)?")
 _NEAREST = re.compile(r"(?P<day>\d+)W")
 _LAST_DAY = re.compile(r"(?P<day>[1-7]|[A-Z]{3})L")
 _NTH_DAY = re.compile(r"(?P<day>\d|[A-Z]{3})#(?P<nth>[1-5])")
@@ -49,7 +50,7 @@ class _Field:
     names: dict[str, int]
 
     def number(self, text: str) -> int:
-        value = int(text) if text.isdecimal() else self.names.get(text)
+        value = self.names.get(text, whole_number(text))
         if value is None or not self.low <= value <= self.high:
             raise _refused(f"'{text}' is no {self.name}")
         return value

@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from spdist.errors import AppValidationError
+from spdist.java.numbers import whole_number
 
 __all__ = ["DURATIONS", "LENGTHS", "duration_of", "period"]
 
@@ -66,6 +67,7 @@ def period(text: str) -> int:
         It is none.
     """
     number, unit = re.search(r"\d+", text), re.search(r"\D+", text)
-    if number is None or unit is None:
+    count = None if number is None else whole_number(number.group())
+    if count is None or unit is None:
         raise AppValidationError(f"'{text}' is no period", hint="For example: '10 sec'")
-    return int(number.group()) * LENGTHS[duration_of(unit.group().strip())]
+    return count * LENGTHS[duration_of(unit.group().strip())]

@@ -96,6 +96,9 @@ REFUSED = [
     "0 0 0 L-31 * ?",
     "0 0 0 W * ?",
     "0 0 0 * * L",
+    # Python reads no number of more than 4300 digits
+    *(form.format("9" * 5000) for form in ("{} * * * * ?", "0/{} * * * * ?", "0-{} * * * * ?", "0 0 0 1 1 ? {}")),
+    *(form.format("9" * 5000) for form in ("0 0 0 L-{} * ?", "0 0 0 {}W * ?", "0 0 0 ? * MON/{}")),
 ]
 
 
