@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from spdist.config.allowed import SECRET, Allowed, NotAllowed
 from spdist.errors import AppValidationError, Span
+from spdist.java.numbers import whole_number
 from spdist.language import ast
 from spdist.mapping.templates import Filled
 
@@ -67,9 +68,10 @@ class Options:
     def whole(self, key: str, default: int, least: int = 0) -> int:
         """Return a whole number; raises AppValidationError where it is none or too small."""
         value = self.text(key, str(default)).strip()
-        if not value.lstrip("-").isdecimal() or int(value) < least:
+        number = whole_number(value)
+        if number is None or number < least:
             raise self.wrong(key, f"is a whole number from {least} on, not '{value}'")
-        return int(value)
+        return number
 
     def choice(self, key: str, default: str, known: tuple[str, ...]) -> str:
         """Return one of the words `known`, which compare without regard to case, as it is spelled there."""

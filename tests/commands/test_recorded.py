@@ -84,6 +84,7 @@ def test_no_spark_is_started(place: Path) -> None:
         ((*TRADES, "--output", "Alerts=a.xls"), "the name of a.xls does not say what it holds"),
         ((*TRADES, "--output", "Alerts=none/a.csv"), "cannot write none/a.csv"),
         ((*TRADES, "--until", "soon"), "'soon' is no time"),
+        ((*TRADES, "--until", "--5"), "'--5' is no time"),
     ],
 )
 def test_what_is_wrong_with_the_data_is_a_sentence_and_exit_code_1(arguments: tuple[str, ...], message: str) -> None:

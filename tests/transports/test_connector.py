@@ -79,6 +79,7 @@ def test_another_place_is_another_connector_and_another_pace_is_not(tmp_path: Pa
         ("format='csv', path='in', maxFilesPerTrigger='1'", "'maxfilespertrigger' of the @source"),
         ("format='csv', path='in', option.x='${secret:NONE}'", "names the secret NONE"),
         ("format='csv', path='in', polling.interval='0'", "is a whole number from 1 on"),
+        ("format='csv', path='in', polling.interval='--5'", "is a whole number from 1 on"),
         ("format='csv', path='in', @map(type='json')", "rows have columns already"),
     ],
 )
