@@ -7,7 +7,7 @@ The catalog is handed to the checker as an argument, so the language does not im
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spdist.language.ast import Expression
@@ -38,3 +38,7 @@ class Catalog:
     stores: Mapping[str, Any] = field(default_factory=dict)
     mappings: frozenset[str] = frozenset()
     scripts: bool = False
+
+    def with_functions(self, own: Mapping[str, Resolver]) -> Catalog:
+        """Return it with the functions that an app defines, which come before others of their names."""
+        return replace(self, functions={**self.functions, **own})

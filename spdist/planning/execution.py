@@ -155,6 +155,7 @@ def explanation(checked: CheckedApp, catalog: Catalog, text: str | None = None, 
     """
     queries = (*checked.queries, *(query for partition in checked.partitions for query in partition.queries))
     keys = [_shard_key(partition) for partition in checked.partitions]
+    catalog = catalog.with_functions(checked.scripts)
     lines = None if text is None else [match.start() for match in re.finditer("\n", text)]
     explained = tuple(_explained(query, checked, catalog, keys, lines) for query in queries)
     planned = realtime_plan(checked, catalog)

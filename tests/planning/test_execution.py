@@ -58,6 +58,15 @@ def test_what_the_engine_runs_and_why(query: str, because: str, state: tuple[str
     assert all(part in said for part, said in zip(state, first.state, strict=True))
 
 
+@pytest.mark.parametrize("name", ["f", "sum", "coalesce"])
+def test_a_function_of_the_app_is_python_whatever_its_name_means_elsewhere(name: str) -> None:
+    app = f"{KAFKA} define function {name}[python] return double {{ return 1.0 }};"
+    explained = spdist.explain(f"{app} from S select s, {name}(v, v) as w insert into Out;")
+    assert explained.queries[0].because == f"{name}() is written in Python by the app"
+    assert explained.queries[0].state == ()
+    assert explained.hosted == "island"
+
+
 def test_a_join_keeps_its_sides_and_a_partition_is_split_by_its_key() -> None:
     sides = "S#window.length(3) as a join S#window.time(1 sec) as b on a.s == b.s"
     join = f"from {sides} select a.s, b.v as w insert into Out;"

@@ -24,8 +24,7 @@ __all__ = ["catalog_of", "make_stores", "parts_of"]
 
 def catalog_of(checked: CheckedApp, stores: Mapping[str, Any]) -> Catalog:
     """Return what the expressions of an app may call, its own functions first, and look into."""
-    known = catalog()
-    return replace(known, stores=stores, functions={**known.functions, **checked.scripts})
+    return replace(catalog().with_functions(checked.scripts), stores=stores)
 
 
 def make_stores(

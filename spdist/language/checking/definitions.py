@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from spdist.errors import (
     DuplicateDefinitionError,
     SiddhiAppError,
@@ -75,7 +73,7 @@ def _define(names: Names, definition: ast.Definition) -> None:
             script, wrong = read_script(definition, names.catalog.scripts)
             # Also a wrong one is known from now on: calls of it are no further errors.
             names.scripts[name] = script
-            names.catalog = dataclasses.replace(names.catalog, functions={**names.catalog.functions, name: script})
+            names.catalog = names.catalog.with_functions({name: script})
             if wrong is not None:
                 names.report(wrong)
 

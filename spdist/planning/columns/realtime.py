@@ -120,7 +120,7 @@ def realtime_plan(checked: CheckedApp, catalog: Catalog) -> RealtimePlan | Obsta
         The signatures of functions.
     """
     try:
-        return _planned(checked, catalog)
+        return _planned(checked, catalog.with_functions(checked.scripts))
     except _ObstacleFound as found:
         return found.obstacle
 
