@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -138,7 +139,8 @@ def explain(app: str | SiddhiApp) -> Explanation:
     from spdist.program.obstacle import compiled_or_why_not
 
     checked, text = check(app, scripts=True), app if isinstance(app, str) else None  # nothing is run here
-    found = explanation(checked, catalog(scripts=True), text)
+    with _shown_in(app):
+        found = explanation(checked, catalog(scripts=True), text)
     return found if found.hosted == "columns" else replace(found, compiled=compiled_or_why_not(checked, text))
 
 
@@ -163,9 +165,15 @@ def plan(app: str | SiddhiApp, transport: str = "log") -> Topology:
     from spdist.planning.groups import plan as plan_tree
 
     checked = check(app, scripts=True)  # nothing is run here
-    try:
+    with _shown_in(app):
         return plan_tree(checked.app, checked, transport)
-    # Planning has the tree alone; the lines of errors are in the text.
+
+
+@contextmanager
+def _shown_in(app: str | SiddhiApp) -> Iterator[None]:
+    """Have errors of planning, which has the tree alone, show their lines of the text."""
+    try:
+        yield
     except SiddhiAppError as error:
         if isinstance(app, str):
             error.show_in(app)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from spdist.engine.shards.layout import assignment_hash, kept_assignment, write_assignment
 from spdist.engine.shards.places import Place, names_in, sync_directory
 from spdist.engine.shards.state import Positions, state_directory
-from spdist.errors import EngineError, StateError
+from spdist.errors import EngineError, SiddhiAppError, StateError
 from spdist.planning.columns.native import Obstacle
 from spdist.planning.columns.realtime import RealtimePlan, realtime_plan
 from spdist.planning.compiled import CompiledInstance
@@ -55,13 +55,18 @@ def planned(assignment: Assignment, mode: str, scripts: bool = False) -> Realtim
     ------
     EngineError
         `mode` is ``real-time``, and the instance is not for it.
+    SiddhiAppError
+        An option of its Kafka topics is wrong; shows where.
     """
     against = Obstacle("its streams", "go on to other groups, or come from them")
     alone = not assignment.outputs and not any(one.producers for one in assignment.inputs)
     found: RealtimePlan | Obstacle = against
     if alone:
         instance = CompiledInstance.of(assignment, scripts)
-        found = realtime_plan(instance.checked, instance.catalog)
+        try:
+            found = realtime_plan(instance.checked, instance.catalog)
+        except SiddhiAppError as error:
+            raise error.show_in(assignment.text) from None
     if isinstance(found, RealtimePlan):
         return found
     if mode == "real-time":

@@ -9,7 +9,9 @@ import sys
 import pytest
 
 import spdist
-from spdist.errors import SiddhiSyntaxError
+from spdist.errors import AppValidationError, SiddhiSyntaxError
+from spdist.extension import catalog
+from spdist.planning.columns.realtime import RealtimePlan, realtime_plan
 
 KAFKA = """
 @source(type='kafka', bootstrap.servers='h:9092', topic.list='in', group.id='g', threading.option='single.thread',
@@ -100,6 +102,30 @@ def test_what_keeps_an_app_from_real_time(old: str, new: str, because: str) -> N
     explained = spdist.explain(app.replace(old, new))
     assert explained.mode == "micro-batch"
     assert because in explained.because
+
+
+@pytest.mark.parametrize(
+    ("behind", "option", "message"),
+    [
+        ("topic.list='in'", "partition.no.list='0, a'", "of the @source of stream 'S' has 'a'"),
+        ("topic.list='in'", "partition.no.list='-1'", "of the @source of stream 'S' has '-1'"),
+        ("topic='out'", "partition.no='1,2'", "of the @sink of stream 'Out' has '1,2'"),
+    ],
+)
+def test_what_is_no_partition_is_an_error_at_its_place(behind: str, option: str, message: str) -> None:
+    with pytest.raises(AppValidationError, match=f"{message}, which is no partition") as caught:
+        spdist.explain((KAFKA + NATIVE).replace(behind, f"{behind}, {option}"))
+    assert caught.value.span is not None
+    assert caught.value.text is not None
+    assert caught.value.text[caught.value.span.start :].startswith(option)
+
+
+def test_an_empty_option_names_no_partition() -> None:
+    app = (KAFKA + NATIVE).replace("topic.list='in'", "topic.list='in', partition.no.list=''")
+    checked = spdist.check(app.replace("topic='out'", "topic='out', partition.no=''"))
+    plan = realtime_plan(checked, catalog())
+    assert isinstance(plan, RealtimePlan)
+    assert (plan.inputs[0].partitions, plan.outputs[0].partition) == (None, None)
 
 
 def test_the_explanation_shows_itself_in_a_notebook_and_as_data() -> None:

@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from spdist.connectors.kafka.link import create_topics
 from spdist.engine.spark.jars import kafka_jars
 from spdist.engine.spark.session import SparkHost
-from spdist.errors import EngineError
+from spdist.errors import AppValidationError, EngineError
 from spdist.facade import plan
 from spdist.planning.topology import Assignment
 from spdist.runtime.group import GroupRuntime
@@ -48,6 +48,14 @@ def test_others_are_islands_or_refused() -> None:
     split = assigned(APP.replace("from S", "@dist(execGroup='g', parallel='2') from S"))
     assert len(split) == 3
     assert [planned(one, "auto") for one in split] == [None, None, None]
+
+
+def test_what_is_no_partition_is_refused_with_its_line() -> None:
+    (one,) = assigned(APP.replace("'{name}-out'", "'{name}-out', partition.no='a'"))
+    with pytest.raises(AppValidationError, match="has 'a', which is no partition") as caught:
+        planned(one, "auto")
+    assert "\n" in caught.value.shown()
+    assert "partition.no='a'" in caught.value.shown()
 
 
 @pytest.mark.spark

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from spdist.errors import AppValidationError
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedApp, CheckedQuery
@@ -118,6 +119,11 @@ def realtime_plan(checked: CheckedApp, catalog: Catalog) -> RealtimePlan | Obsta
         The app.
     catalog : Catalog
         The signatures of functions.
+
+    Raises
+    ------
+    AppValidationError
+        It names a partition that can be none.
     """
     try:
         return _planned(checked, catalog.with_functions(checked.scripts))
@@ -212,8 +218,8 @@ def _all_inputs(checked: CheckedApp) -> tuple[tuple[KafkaSourceInput, ...], dict
         if (annotation.get("on.error") or "LOG").upper() != "LOG":
             raise _ObstacleFound(Obstacle("on.error", "keeps what could not be read", annotation.span))
         topics = _listed(annotation, "topic.list")
-        numbers = annotation.get("partition.no.list")
-        partitions = None if numbers is None else tuple(map(int, _listed(annotation, "partition.no.list")))
+        key = "partition.no.list"
+        partitions = tuple(_partition(text, key, definition, annotation) for text in _listed(annotation, key)) or None
         found.append(KafkaSourceInput(definition.name, topics, partitions, _form(definition, annotation)))
         options.append(_connection(annotation))
     # The one query has one reader: its options, and whether it is given topics or partitions, hold for all
@@ -231,7 +237,7 @@ def _all_outputs(checked: CheckedApp) -> tuple[tuple[KafkaOutput, ...], dict[str
         topic, key, number = (annotation.get(name) for name in ("topic", "key", "partition.no"))
         if topic is None or any("{{" in text for text in (topic, key, number) if text is not None):
             raise _ObstacleFound(Obstacle("@sink", "has an option that differs from event to event", annotation.span))
-        partition = None if number is None else int(number)
+        partition = _partition(number, "partition.no", definition, annotation) if number else None
         found.append(KafkaOutput(definition.name, topic, key, partition, _form(definition, annotation)))
         options.append(_connection(annotation))
     if len({frozenset(one.items()) for one in options}) > 1:
@@ -248,6 +254,18 @@ def _only(annotation: ast.Annotation, known: set[str]) -> None:
 
 def _listed(annotation: ast.Annotation, key: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in (annotation.get(key) or "").split(",") if part.strip())
+
+
+def _partition(text: str, key: str, definition: ast.StreamDefinition, annotation: ast.Annotation) -> int:
+    if not text.isdecimal():
+        place = {(one.key or "").lower(): one.span for one in annotation.elements}[key]
+        what = f"'{key}' of the @{annotation.name} of stream '{definition.name}'"
+        raise AppValidationError(
+            f"{what} has '{text}', which is no partition",
+            span=place or annotation.span,
+            hint="Partitions are whole numbers from 0 on.",
+        )
+    return int(text)
 
 
 def _connection(annotation: ast.Annotation) -> dict[str, str]:
