@@ -180,7 +180,7 @@ class Scheduler:
         """Tell of runs whose end nobody has seen, without waiting for it."""
         for run in interrupted:
             _log.error("job %s: run %d was interrupted", run.job, run.id)
-            if (job := self._jobs.get(run.job)) is not None:
+            if run.trigger is not RunTrigger.HAND and (job := self._jobs.get(run.job)) is not None:
                 thread = threading.Thread(target=self._tell, args=(job, run), name="spdist-webhook", daemon=True)
                 thread.start()
                 self._telling = [one for one in self._telling if one.is_alive()] + [thread]

@@ -113,6 +113,21 @@ def test_a_run_that_was_interrupted_is_told_of_once(
     assert told == []
 
 
+def test_a_run_by_hand_that_was_interrupted_is_told_of_in_the_log_only(
+    tmp_path: Path, going: Going, eventually: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    file = file_of(tmp_path)
+    history = History(file.directory)
+    with history.changing() as change:
+        run = change.add(JobRun(0, "a", RunState.RUNNING, RunTrigger.HAND, started_ms=0), 30)
+    history.close()
+    with going(file) as told:
+        eventually(lambda: decided(file), "it has begun")
+    assert f"job a: run {run.id} was interrupted" in caplog.text
+    assert states(file) == [(RunState.INTERRUPTED, RunTrigger.HAND, None)]
+    assert told == []
+
+
 def test_nothing_is_started_while_the_history_cannot_be_used(
     tmp_path: Path,
     clock: ManualClock,
