@@ -68,7 +68,8 @@ def read_cases(path: Path) -> Iterator[CaseLine]:
     OSError, UnicodeDecodeError
         The file cannot be read.
     """
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    # Not `splitlines`: it also cuts at U+2028 and others, which JSON may hold as they are.
+    for number, text in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
         if text.strip():
             yield CaseLine(f"{path.name}:{number}", text)
 

@@ -93,6 +93,14 @@ def test_the_command_writes_one_line_per_case(tmp_path: Path) -> None:
     assert shown.stdout == out.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_only_ends_of_lines_end_a_line(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "cases.jsonl"
+    texts = [json.dumps({"name": f"a{mark}b"}, ensure_ascii=False) for mark in "\u2028\u2029\x85"]
+    path.write_bytes(end.join([*texts, ""]).encode())
+    assert [one.text for one in read_cases(path)] == texts
+
+
 def test_an_app_that_is_refused_is_a_result(tmp_path: Path) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text(line("refused", app="define strem S (v int);").text, encoding="utf-8")
