@@ -1,4 +1,4 @@
-"""What time it is: one protocol, the machine's clocks, and a clock that tests wind by hand.
+"""What time it is, and as people write it: one protocol, the machine's clocks, and one that tests wind by hand.
 
 Two readings, never to be mixed: `now_ms` may step (an operator or NTP sets it) and is for people and for event time;
 `steady_ms` never steps and is what deadlines are measured on.
@@ -7,9 +7,12 @@ Two readings, never to be mixed: `now_ms` may step (an operator or NTP sets it) 
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-__all__ = ["Clock", "ManualClock", "SystemClock"]
+__all__ = ["Clock", "ManualClock", "SystemClock", "iso_ms", "written_ms"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock(Protocol):
@@ -83,3 +86,27 @@ class ManualClock:
     def step(self, by_ms: int) -> None:
         """Set the wall clock forward or back by `by_ms`, as an operator would; the steady reading stays."""
         self._wall += by_ms
+
+
+def iso_ms(text: str) -> int:
+    """Return a time in ISO 8601, in UTC where it names no zone, as ms since epoch; what is finer is cut off.
+
+    Raises
+    ------
+    ValueError
+        It is none.
+    """
+    at = datetime.fromisoformat(text)
+    # Whole numbers: as a float 1.001 s are 1000.99… ms.
+    return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+
+
+def written_ms(text: str) -> int:
+    """Return a time that a person writes, ms since epoch or as `iso_ms` has it, as ms since epoch.
+
+    Raises
+    ------
+    ValueError
+        It is neither.
+    """
+    return int(text) if text.removeprefix("-").isdecimal() else iso_ms(text)

@@ -7,7 +7,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from spdist.clock import written_ms
 from spdist.commands.connection import AppName, AsJson, as_text, connected, output, print_json, shown_time, table
 from spdist.commands.lines import Lines, opened_lines
 from spdist.errors import MappingError
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["Form", "add_to", "read_lines"]
 
 _LOT = 5_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TOLD = 20
 #: An id that receivers of messages see, such as Rooms-alert-1#0:17, or of Spark Columns trades/0/42/1.
 _ID = re.compile(r"\S.*:[0-9]+|[^/\s]+(/[0-9]+){3}")
@@ -228,14 +227,10 @@ def _time(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     text = str(value).strip()
-    if text.lstrip("-").isdecimal():
-        return int(text)
     try:
-        at = datetime.fromisoformat(text)
+        return written_ms(text)
     except ValueError:
         raise MappingError(f"{text!r} is no time: write ms since 1970 or ISO 8601") from None
-    # Whole numbers: as a float 1.001 s are 1000.99… ms.
-    return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
 
 
 @connected

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any, Literal, SupportsIndex
 
 import numpy
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from spdist.clock import iso_ms
 from spdist.errors import MappingError
 from spdist.frames.values import as_arrow, decoded, is_text
 from spdist.language.checking.scope import suggestion
@@ -30,7 +31,6 @@ _SURELY: dict[str, tuple[float, float, str]] = {
     "us": (1e14, 1e17, "after the year 5138"),
     "ns": (1e17, 1e19, "millions of years ahead"),
 }
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HINT = (
     "times are datetimes, texts such as 2023-11-14T22:13:20Z (UTC where they have no zone), or numbers since 1970: "
     "ms, or what time_unit says"
@@ -183,10 +183,8 @@ def _of_texts(column: Any, name: str) -> Any:
     for row in numpy.flatnonzero(found.isna()).tolist():  # or they are far from our days
         text = column[row].as_py()
         try:
-            at = datetime.fromisoformat(text.strip())
+            made[row] = iso_ms(text.strip())
         except ValueError:
             hint = f"{_HINT}; rows count from 0"
             raise MappingError(f"row {row}: {shown(text)} in '{name}' is no time", hint=hint) from None
-        # Whole ms by integer division of time spans, which have no rounding.
-        made[row] = ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
     return made

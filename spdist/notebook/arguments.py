@@ -6,10 +6,10 @@ import argparse
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
+from spdist.clock import written_ms
 from spdist.errors import NotebookError
 
 __all__ = ["COMMANDS", "CellArguments", "cell_arguments", "command_arguments", "help_text", "options"]
@@ -108,13 +108,10 @@ def _fed(text: str) -> tuple[str, str]:
 
 def _time(text: str) -> int:
     """Return a time as ms since epoch: such a number, or ISO 8601, in UTC where it names no zone."""
-    if text.isdecimal():
-        return int(text)
     try:
-        moment = datetime.fromisoformat(text)
+        return written_ms(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"'{text}' is no time, in ms since 1970 or as 2026-01-31T12:00") from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _positive(text: str) -> float:
