@@ -40,6 +40,7 @@ class Line:
     def show(self, text: str, html: str | None = None) -> None:
         """Put `text` in the place of what the line said; where a notebook shows it, as `html`, if there is that."""
         if text == self._said:
+            self._waits = None
             return
         if running_kernel() is not None:
             self._display({"text/plain": text} if html is None else {"text/plain": text, "text/html": html})

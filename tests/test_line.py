@@ -40,6 +40,14 @@ def test_a_file_is_told_rarely_and_how_it_ended(
     assert capsys.readouterr().out == "0 s\n10 s\n20 s\n24 s\n"
 
 
+def test_a_file_is_not_told_at_the_end_what_no_longer_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    line = Line()
+    for text in ("1", "2", "1"):
+        line.show(text)
+    line.end()
+    assert capsys.readouterr().out == "1\n"
+
+
 def test_a_line_that_has_said_nothing_leaves_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
     Line().end()
     Line(terminal := Terminal()).end()
