@@ -43,18 +43,26 @@ def free_ports(count: int) -> list[int]:
 
     The system gives none of them to who asks for just any port, as each connection does: there may be seconds between
     this call and that of who is to listen there.
+
+    Raises
+    ------
+    OSError
+        No socket can be opened, or there is no such port.
     """
     drawn = _SYSTEM.sample(range(_FIRST_PORT, _first_given()), min(20 * count, _FIRST_PORT))
     # Sockets stay bound until the last is found: so no port is there twice.
     with contextlib.ExitStack() as held:
         ports: list[int] = []
         while len(ports) < count:
+            probe = held.enter_context(socket.socket())
+            # With no number left, whichever the system gives.
+            number = drawn.pop() if drawn else 0
             try:
-                probe = held.enter_context(socket.socket())
-                # With no number left, whichever the system gives.
-                probe.bind((HOST, drawn.pop() if drawn else 0))
+                probe.bind((HOST, number))
             except OSError:
-                continue
+                if number:
+                    continue
+                raise
             ports.append(int(probe.getsockname()[1]))
     return ports
 

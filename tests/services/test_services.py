@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -48,6 +49,21 @@ def test_free_ports_are_none_that_connections_get() -> None:
         listener.listen()
         client.connect(listener.getsockname())
         assert max(ports) < min(listener.getsockname()[1], client.getsockname()[1])
+
+
+@pytest.mark.parametrize("name", ["socket", "bind"])
+def test_where_no_socket_can_be_opened_no_port_is_looked_for(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    calls = 0
+
+    def fails(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+        assert calls < 1_000, "it looks for ever"
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket if name == "socket" else socket.socket, name, fails)
+    with pytest.raises(OSError, match="Too many open files"):
+        free_ports(2)
 
 
 def test_a_port_in_use_is_said_before_anything_starts(tmp_path: Path) -> None:
