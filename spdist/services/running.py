@@ -97,7 +97,10 @@ def note(running: Note) -> Iterator[None]:
     """Leave a note for as long as the block runs."""
     file = _notes() / f"{running.name}-{running.pid}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(asdict(running)), encoding="utf-8")
+    # In one moment: what `notes` can read only in part it would take for a broken one.
+    temporary = file.with_suffix(".tmp")
+    temporary.write_text(json.dumps(asdict(running)), encoding="utf-8")
+    temporary.replace(file)
     try:
         yield
     finally:
@@ -110,7 +113,9 @@ def notes() -> list[Note]:
     for file in sorted(_notes().glob("*.json")):
         try:
             one: Note | None = Note(**json.loads(file.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+        except OSError:  # it is gone, or may be read later
+            continue
+        except (ValueError, TypeError):
             one = None
         if one is not None and runs(one.pid):
             found.append(one)

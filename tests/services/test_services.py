@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -196,6 +197,37 @@ def test_notes_of_dead_processes_are_forgotten(monkeypatch: pytest.MonkeyPatch, 
         (tmp_path / "spdist/services/x.json").write_text("no JSON")
         assert notes() == [alive]
     assert notes() == []
+
+
+def test_a_note_that_is_being_written_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    alive = Note("nats", os.getpid(), "nats://here", "/data")
+    write_text = Path.write_text
+
+    def slowly(path: Path, text: str, **more: Any) -> int:
+        write_text(path, text[:5], **more)
+        assert notes() == []  # another process asks meanwhile
+        with path.open("a", **more) as file:
+            return file.write(text[5:])
+
+    monkeypatch.setattr(Path, "write_text", slowly)
+    with note(alive):
+        assert notes() == [alive]
+    assert list((tmp_path / "spdist/services").iterdir()) == []
+
+
+def test_a_note_that_cannot_be_opened_now_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    alive = Note("nats", os.getpid(), "nats://here", "/data")
+
+    def fails(*_: object, **__: object) -> str:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with note(alive):
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "read_text", fails)
+            assert notes() == []
+        assert notes() == [alive]
 
 
 # ---------------------------------------------------------------------------------------------------------------- jars
