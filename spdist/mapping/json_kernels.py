@@ -286,8 +286,7 @@ def columns(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0915 (to give 
         at = _behind_space(start, numpy.int64(bounds[payload]), end) if end - bounds[payload] <= largest else -1
         is_array = at >= 0 and _is(start, at, end, 91)
         at += is_array
-        # Of each payload behind this one there is to be room for a row.
-        while at >= 0 and row + len(doubts) - payload <= most:
+        while at >= 0:
             mark, left, depth = mark + 1, width, 1
             at = _behind_brace(start, at, end)
             for attribute in range(width):
@@ -329,7 +328,8 @@ def columns(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0915 (to give 
             row += at >= 0
             if at < 0 or not is_array or not _is(start, at, end, 44):
                 break
-            at += 1
+            # Of each payload behind this one there is to be room for a row, too: what is cut short here is not read.
+            at = at + 1 if row + len(doubts) - payload <= most else -1
         if is_array and at >= 0:
             at = _behind_space(start, at + 1, end) if row > first and _is(start, at, end, 93) else -1
         doubts[payload] = at != end or row == first or row - first > MAX_EVENTS

@@ -96,6 +96,24 @@ _STRANGE = (
         b'{"a":{}',
     ),
 )
+_OBJECTS = st.sampled_from([[b"{", b"%b", b"}"], [b"{", b'"event"', b":", b"{", b"%b", b"}", b"}"]])
+_BLANKS = st.sampled_from([b"", b"", b"", b" ", b"\r\n\t"])
+
+
+@st.composite
+def _spaced_forms(draw: st.DrawFn) -> bytes:
+    """An object or an array with blanks anywhere; of some there is a token too many, most often a comma."""
+    first, *more = draw(st.lists(_OBJECTS, min_size=1, max_size=3))
+    tokens = [b"[", *first, *(token for one in more for token in (b",", *one)), b"]"]
+    tokens = tokens if more or draw(st.booleans()) else [*first]
+    if draw(st.booleans()):
+        extra = st.sampled_from([b",", b",", b",", b"[", b"]", b"}", b"null", b"\f", b"\xc2\xa0"])
+        # Behind the last object as often as anywhere else.
+        tokens.insert(draw(st.just(len(tokens) - 1) | st.integers(0, len(tokens))), draw(extra))
+    return b"".join([draw(_BLANKS) + token for token in tokens]) + draw(_BLANKS)
+
+
+_strange_forms = st.sampled_from(_STRANGE) | _spaced_forms()
 
 
 def _quoted(name: str) -> bytes:
@@ -119,7 +137,7 @@ def _payloads(draw: st.DrawFn, schema: Schema, form: bytes, odd: int) -> bytes:
         members.append(key + space + b":" + space + value + space)
     if strange():
         members = draw(st.sampled_from([members[:-1], members * 2, members[::-1]]))
-    form = draw(st.sampled_from(_STRANGE)) if strange() else form
+    form = draw(_strange_forms) if strange() else form
     return form.replace(b"%b", b",".join(members))
 
 
@@ -201,7 +219,8 @@ _PRICES = Schema.of([("price", "double"), ("a", "string")])
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.sampled_from([*_STRANGE, *_FORMS, *_ARRAYS]), min_size=1, max_size=4), st.sampled_from(_FORMS))
+@given(st.lists(st.sampled_from([*_FORMS, *_ARRAYS]) | _strange_forms, min_size=1, max_size=4), st.sampled_from(_FORMS))
+@example([b' [{"event":{%b}},]'], _FORMS[0])
 @example([b'{"event":{"a":"', b'"}}'], _FORMS[0])
 @example([b'{"event":{%b}}{"event":{%b}}', b'{"event":{%b', b"}}"], _FORMS[0])
 @example([b'{"event":{%b},"event":{}', b'{"event":{%b}}'], _FORMS[0])
