@@ -287,3 +287,28 @@ def test_servers_of_one_address_leave_the_port_to_the_active_one(
     eventually(lambda: left in caplog.text, "the second does not listen there")
     first.stop()
     eventually(lambda: machines.status("server-2") == 200, "it does when it is active")
+
+
+def test_who_begins_while_the_last_one_leaves_gets_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = HttpAddress("127.0.0.1", free_port(), "/in")
+    port = HttpPort.shared(address, ConnectionLimits())
+    stop, stopping, answered = port._listener.stop, threading.Event(), threading.Event()
+
+    def finishes_requests() -> None:
+        stopping.set()
+        answered.wait(10)
+        stop()
+
+    monkeypatch.setattr(port._listener, "stop", finishes_requests)
+    leaving = threading.Thread(target=port.leave)
+    leaving.start()
+    assert stopping.wait(10)
+    other = HttpPort.shared(HttpAddress("127.0.0.1", free_port(), "/in"), ConnectionLimits())
+    other.leave()  # others need not wait
+    threading.Timer(0.2, answered.set).start()
+    again = HttpPort.shared(address, ConnectionLimits())
+    assert httpx.post(again.url + "/in").status_code == 404
+    again.leave()
+    leaving.join()
+    with closing(socket.create_server(("127.0.0.1", address.port))):
+        pass

@@ -49,7 +49,8 @@ class HttpPort:
     """
 
     _open: dict[tuple[str, int], HttpPort] = {}  # noqa: RUF012 -- shared on purpose, under the lock
-    _lock = threading.RLock()
+    #: Told when an address is free again.
+    _lock = threading.Condition()
 
     def __init__(self, address: HttpAddress, limits: ConnectionLimits, closed: Closed | None = None) -> None:
         self.address = address
@@ -67,12 +68,15 @@ class HttpPort:
     def shared(cls, address: HttpAddress, limits: ConnectionLimits, closed: Closed | None = None) -> HttpPort:
         """Return the port of an address, which is open as long as somebody uses it; from now on with this `closed`."""
         with cls._lock:
+            place = address.host, address.port
+            # Who was left by its last user still has the socket while it finishes its requests, for a few seconds.
+            cls._lock.wait_for(lambda: place not in cls._open or cls._open[place]._users)
             # Port 0 asks the system for a new one each time, so it is never shared.
-            port = cls._open.get((address.host, address.port)) if address.port else None
+            port = cls._open.get(place) if address.port else None
             if port is None:
                 port = cls(address, limits, closed)
                 if address.port:
-                    cls._open[address.host, address.port] = port
+                    cls._open[place] = port
             # TLS is agreed before the path is known: sources at one port cannot show different certificates.
             elif port.address.certificate != address.certificate:
                 raise TransportError(f"port {address.port} is used with another certificate")
@@ -98,9 +102,13 @@ class HttpPort:
             self._users -= 1
             if self._users:
                 return
-            self._open.pop((self.address.host, self.address.port), None)
         # Outside of the lock: it waits for requests under way, and others may open and leave ports meanwhile.
-        self._listener.stop()
+        try:
+            self._listener.stop()
+        finally:
+            with self._lock:
+                self._open.pop((self.address.host, self.address.port), None)
+                self._lock.notify_all()
 
     def _app(self) -> Callable[..., Awaitable[None]]:
         app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
