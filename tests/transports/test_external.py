@@ -56,6 +56,16 @@ def test_events_that_do_not_fit_are_left_out_and_told(caplog: pytest.LogCaptureF
     assert len(PAYLOAD.decode(mark(b"[]", 5000, 0))) == 0
 
 
+def test_a_payload_whose_events_are_all_left_out_is_told_once() -> None:
+    schema = Schema.of([("s", "string"), ("i", "int"), ("d", "double"), ("b", "bool"), ("o", "object")])
+    lost: list[Exception] = []
+    payload = Payload(schema, lost.append, foreign=True)
+    assert len(payload.decode(mark(b'[{"event":{"s":"a"}}]', 5000, 0))) == 0
+    assert len(lost) == 1
+    usual = payload.encode(Events.of([(1, (None,) * 5)]))
+    assert payload.read(mark(b"[]", 5000, 0)).schema == payload.read(usual).schema
+
+
 @pytest.mark.parametrize(
     "value", [b"a,1", b"\xfe\x00", b'{"event":', b"<events>", b'{"event":{"name":"a","size":"large"}}']
 )

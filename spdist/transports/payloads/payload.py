@@ -127,13 +127,13 @@ class Payload:
         return ExternalReader(self.schema)
 
     def encode(self, events: Events) -> bytes:
-        """Return `events` (at least one) as one payload."""
+        """Return `events` as one payload; there may be none, as where those of an outsider's all did not fit."""
         if events.columns is not None:
             return arrow_bytes(events.columns)
         fields, arrays = _own_columns(events, has_paths=any(events.path))
         rows = events.rows
         widths = {rows.width} if isinstance(rows, ColumnarRows) else set(map(len, rows))
-        if widths != {len(self.schema)}:
+        if widths - {len(self.schema)}:
             raise ValueError(f"rows of {widths} values for {self.schema}")
         for place, (name, kind) in enumerate(self.schema):
             column = rows.column(place) if isinstance(rows, ColumnarRows) else None
@@ -246,8 +246,7 @@ class Payload:
         return self._of_chunks(self._outside.read(values, self._lost, failed))
 
     def _of_outsiders(self, payload: bytes) -> bytes:
-        events = self._of_chunks(read_marked(self.schema, payload, self._lost))
-        return self.encode(events) if len(events) else self._nothing()
+        return self.encode(self._of_chunks(read_marked(self.schema, payload, self._lost)))
 
     @staticmethod
     def _of_chunks(chunks: Iterable[tuple[int, int, list[Event]]]) -> Events:
@@ -257,13 +256,6 @@ class Payload:
             for place, (ts, row) in enumerate(chunk):
                 add(time_ms, order, child(b"", place) if len(chunk) > 1 else b"", place, ts, row)
         return events.events()
-
-    def _nothing(self) -> bytes:
-        """Return a payload without events: of an outsider's whose events all did not fit."""
-        # Of no rows the types do not matter, and int64 needs no cases.
-        names = ["__ts", "__order", *self.schema.names]
-        schema = pa.schema([pa.field(name, pa.int64()) for name in names])
-        return arrow_bytes(pa.record_batch([pa.array([], pa.int64())] * len(names), schema=schema))
 
 
 def arrow_bytes(batch: Any) -> bytes:
