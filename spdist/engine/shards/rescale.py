@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import merge
-from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from spdist.engine.island.island import ISLAND_FORMAT
 from spdist.engine.local.state_transfer import read_state, write_state
@@ -31,6 +30,7 @@ from spdist.transports.routing import key_text
 __all__ = ["establish", "rescale"]
 
 _State = dict[str, Any]
+_Key = TypeVar("_Key")
 
 
 def rescale(
@@ -221,14 +221,12 @@ def _publisher(states: Sequence[_State], above: int) -> _State:
 
 def _furthest(ends: Iterable[Iterable[Sequence[Any]]]) -> list[list[Any]]:
     """Return how far each place is that some shard has told: lists of what names it, and the highest end."""
-    found: dict[tuple[Any, ...], int] = {}
-    for *place, end in chain.from_iterable(ends):
-        found[tuple(place)] = max(end, found.get(tuple(place), end))
-    return [[*place, end] for place, end in found.items()]
+    places = ({tuple(place): end for *place, end in told} for told in ends)
+    return [[*place, end] for place, end in _highest(places).items()]
 
 
-def _highest(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _highest(counts: Iterable[Mapping[_Key, int]]) -> dict[_Key, int]:
+    found: dict[_Key, int] = {}
     for one in counts:
         for name, count in one.items():
             found[name] = max(count, found.get(name, count))
