@@ -109,6 +109,7 @@ def test_what_keeps_an_app_from_real_time(old: str, new: str, because: str) -> N
     [
         ("topic.list='in'", "partition.no.list='0, a'", "of the @source of stream 'S' has 'a'"),
         ("topic.list='in'", "partition.no.list='-1'", "of the @source of stream 'S' has '-1'"),
+        ("topic.list='in'", f"partition.no.list='{'1' * 5000}'", "of the @source of stream 'S' has '1+'"),
         ("topic='out'", "partition.no='1,2'", "of the @sink of stream 'Out' has '1,2'"),
     ],
 )

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spdist.errors import AppValidationError
+from spdist.java.numbers import whole_number
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.checked import CheckedApp, CheckedQuery
@@ -257,7 +258,8 @@ def _listed(annotation: ast.Annotation, key: str) -> tuple[str, ...]:
 
 
 def _partition(text: str, key: str, definition: ast.StreamDefinition, annotation: ast.Annotation) -> int:
-    if not text.isdecimal():
+    number = whole_number(text) if text.isdecimal() else None
+    if number is None:
         place = {(one.key or "").lower(): one.span for one in annotation.elements}[key]
         what = f"'{key}' of the @{annotation.name} of stream '{definition.name}'"
         raise AppValidationError(
@@ -265,7 +267,7 @@ def _partition(text: str, key: str, definition: ast.StreamDefinition, annotation
             span=place or annotation.span,
             hint="Partitions are whole numbers from 0 on.",
         )
-    return int(text)
+    return number
 
 
 def _connection(annotation: ast.Annotation) -> dict[str, str]:
