@@ -183,9 +183,9 @@ def workloads(names: list[str], count: int, rounds: int, peer: Peer | None) -> N
             compiled = []
         theirs = _alternate([running, *compiled], rounds, peer, workload)
         told = "".join(f"{one.best:>14,.0f}" for one in compiled) or f"{'—':>14}" * 2
-        beside = "".join(f"{one.best / theirs:>8.2f}×" for one in compiled or [running]) if theirs else ""
-        shown = f"{theirs:>14,.0f}{beside}" if theirs else ""
-        print(f"{name:<26}{running.best:>12,.0f}{told}{shown}", flush=True)
+        if theirs:
+            told += f"{theirs:>14,.0f}" + "".join(f"{one.best / theirs:>8.2f}×" for one in compiled or [running])
+        print(f"{name:<26}{running.best:>12,.0f}{told}", flush=True)
 
 
 def _alternate(ours: list[Running], rounds: int, peer: Peer | None, workload: Workload) -> float:
