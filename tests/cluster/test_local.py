@@ -281,7 +281,10 @@ def test_a_batch_that_stands_is_told_by_the_manager_and_undeploying_ends_it(even
         told = {group["name"]: group["reason"] for group in status["groups"]}
         assert told["Stuck-last-1"] == ""
         assert status["reason"] == f"Stuck-a-1: {told['Stuck-a-1']}"
-        for part in ("the event of 2000 ms of stream 'S' at Stuck.S partition 0 offset", "5 s in query 'slowly'"):
+        for part in (
+            "the event of 2000 ms of stream 'S' at Stuck.S partition 0 up to offset 1",
+            "5 s in query 'slowly'",
+        ):
             assert part in told["Stuck-a-1"]
         assert (status["state"], status["status"]) == ("RUNNING", "active")
         cluster.client.call("DELETE", "/siddhi-apps/Stuck")
