@@ -139,10 +139,13 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/connectors/kafka/link.py",
     ),
     "aiokafka": (
+        "spdist/connectors/kafka/compression.py",
         "spdist/connectors/kafka/sink.py",
         "spdist/transports/kafka/fetching.py",
         "spdist/transports/kafka/record_batches.py",
     ),
+    "cramjam": ("spdist/connectors/kafka/compression.py",),
+    "lz4": ("spdist/connectors/kafka/compression.py",),
     "crc32c": ("spdist/connectors/kafka/sink.py", "spdist/transports/kafka/record_batches.py"),
     "prometheus_client": ("spdist/cluster/exposition.py",),
     "cryptography": ("spdist/cluster/security/authority.py", "spdist/config/key_stores.py"),

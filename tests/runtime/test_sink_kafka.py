@@ -116,10 +116,19 @@ def test_many_messages_keep_their_order_and_go_to_the_same_partitions_again(
 
 def test_messages_can_be_compressed(kafka_broker: KafkaBroker, topic: str, opened: Callable[..., KafkaSink]) -> None:
     sent = together([f"ä{n}" for n in range(3000)], 0, topic=topic, partition_no="0")
-    for codec, own in (("gzip", sent[:2000]), ("none", sent[2000:])):
-        opened(topic, **{"optional.configuration": f"compression.type:{codec},batch.size:20000"}).send(own)
+    codecs = ["gzip", "none", "snappy", "lz4", "zstd", "lz4,compression.lz4.level:12"]
+    for turn, codec in enumerate(codecs):
+        sink = opened(topic, **{"optional.configuration": f"compression.type:{codec},batch.size:20000"})
+        sink.send(sent[500 * turn : 500 * (turn + 1)])
     found = received(kafka_broker, topic)[0]
     assert found == [(None, f"ä{n}".encode(), f"A-1#0:{n}") for n in range(3000)]
+
+
+def test_a_codec_that_is_not_there_is_told_when_the_sink_is_opened(
+    topic: str, opened: Callable[..., KafkaSink]
+) -> None:
+    with pytest.raises(AppValidationError, match=r"optional\.configuration.* must be none, gzip.*, not 'lzo'"):
+        opened(topic, **{"optional.configuration": "compression.type:lzo"})
 
 
 def test_a_message_that_brokers_refuse_is_named_and_the_others_arrive(

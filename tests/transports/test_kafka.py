@@ -12,6 +12,7 @@ from kafka.errors import KafkaTimeoutError
 from spdist.errors import TransportError, TransportUnavailableError
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.base import NO_CLOCK, Record, Transport
+from spdist.transports.kafka.fetching import KafkaFetcher
 from spdist.transports.kafka.options import KafkaSettings
 from spdist.transports.kafka.transport import KafkaTransport, kafka_topic
 from spdist.transports.payloads.external import mark
@@ -54,6 +55,18 @@ class TestKafkaTransport(ServerContract):
             "spdist-count": b"3",
             "spdist-clock": b"5000",
         }
+
+    @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+    def test_records_can_be_compressed(self, kafka_broker: KafkaBroker, topic: str, codec: str) -> None:
+        settings = KafkaSettings(kafka_broker.url, {"compression.type": codec})
+        transport, fetcher = KafkaTransport(settings), KafkaFetcher(settings)
+        transport.ensure(topic, 1)
+        transport.append([Record(topic, 0, b"payload" * 100_000, 1, "p", n, n) for n in range(3)])
+        assert [one.value for one in transport.read(topic, 0, 0)] == [b"payload" * 100_000] * 3
+        (found,) = fetcher.messages(kafka_topic(topic), 0, 0, 3)
+        assert found.values.to_pylist() == [b"payload" * 100_000] * 3
+        fetcher.close()
+        transport.close()
 
     @pytest.mark.parametrize("client", ["consumer", "admin"])
     def test_a_client_that_has_lost_its_brokers_is_replaced(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from functools import partial
 from importlib import import_module
@@ -20,13 +21,20 @@ from hypothesis import strategies as st
 from kafka.record import MemoryRecords as OtherRecords
 
 from spdist.connectors.kafka import records
+from spdist.connectors.kafka.compression import Compression
 from spdist.connectors.kafka.records import OutgoingMessages, PartitionMessages, SentBatch, batches, octets
 from spdist.connectors.kafka.sink import KafkaWriter, _Produce, _Records
+from spdist.errors import TransportError
 from spdist.mapping.json_columns import FEW
 from spdist.mapping.kernels import Kernels
 
-#: The others are made in the same place, by libraries that need not be there.
-_COMPRESSIONS = (None, "gzip")
+#: Properties of producers.
+_COMPRESSIONS = [
+    *({"compression.type": name} for name in ("none", "gzip", "snappy", "lz4", "zstd")),
+    *({"compression.type": name, f"compression.{name}.level": "1"} for name in ("gzip", "lz4", "zstd")),
+    {"compression.type": "lz4", "compression.lz4.level": "17"},
+    {"compression.type": "zstd", "compression.zstd.level": "-5"},
+]
 
 
 def kernels(compiled: bool) -> Kernels:
@@ -44,15 +52,15 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-def built(batch: SentBatch, compression: str | None = None) -> bytes:
-    records = _Records(batch, compression)
+def built(batch: SentBatch) -> bytes:
+    records = _Records(batch)
     records._set_producer_state(7, 1, 40)
     assert records.record_count() == batch.count
     return b"".join(records._build())
 
 
-def read(batch: SentBatch, compression: str | None = None) -> list[tuple[int, bytes | None, bytes, list[Any]]]:
-    whole = built(batch, compression)
+def read(batch: SentBatch) -> list[tuple[int, bytes | None, bytes, list[Any]]]:
+    whole = built(batch)
     (found,) = [MemoryRecords(whole).next_batch()]
     assert found.validate_crc()
     assert (found.producer_id, found.producer_epoch, found.base_sequence) == (7, 1, 40)
@@ -96,7 +104,7 @@ def _messages(draw: st.DrawFn) -> OutgoingMessages:
     st.sampled_from(_COMPRESSIONS),
 )
 def test_clients_read_what_was_written(
-    some: list[OutgoingMessages], step: int, limit: int, compression: str | None
+    some: list[OutgoingMessages], step: int, limit: int, compression: dict[str, str]
 ) -> None:
     parts, expected, start = [], [], 0
     for one in some:
@@ -109,11 +117,47 @@ def test_clients_read_what_was_written(
     found = []
     for batch in batches(parts, limit):
         assert batch.begin == expected[len(found)][0]
-        each = read(batch, compression)
+        each = read(Compression.of(compression).compressed(batch))
         assert [offset for offset, *_ in each] == list(range(batch.count))
         assert batch.count == 1 or len(built(batch)) <= limit
         found += [(key, value, headers) for _, key, value, headers in each]
     assert found == [(key, value, [("spdist-id", id)]) for _, key, value, id in expected]
+
+
+def compressed(text: bytes, **properties: str) -> SentBatch:
+    asked = Compression.of({f"compression.{name.replace('_', '.')}": value for name, value in properties.items()})
+    return asked.compressed(SentBatch(0, 1, memoryview(text)))
+
+
+def test_what_compression_does_not_make_smaller_stays_as_it_is() -> None:
+    noise = random.Random(7).randbytes(5000)
+    for name, number in (("gzip", 1), ("snappy", 2), ("lz4", 3), ("zstd", 4)):
+        assert compressed(noise, type=name) == SentBatch(0, 1, memoryview(noise))
+        assert compressed(b"ab" * 5000, type=name).codec == number
+
+
+def test_a_higher_level_makes_less_of_it() -> None:
+    text = b"".join(b'{"event":{"symbol":"S%d","price":%d}}' % (n % 90, n * n % 9973) for n in range(3000))
+    for name, least, highest in (("gzip", "1", "9"), ("lz4", "9", "12"), ("zstd", "-5", "19")):
+        sizes = [len(compressed(text, type=name, **{f"{name}_level": level}).records) for level in (least, highest)]
+        assert sizes[1] < 0.95 * sizes[0], (name, sizes)
+    # Of lz4 the usual level is the fast one, as Java's clients have it.
+    usual = compressed(text, type="lz4").records
+    assert usual == compressed(text, type="lz4", lz4_level="9").records != compressed(text, type="lz4", lz4_level="8")
+
+
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        ({"type": "lzo"}, "compression.type must be none, gzip, snappy, lz4, zstd, not 'lzo'"),
+        ({"type": "gzip", "gzip_level": "10"}, "compression.gzip.level must be a whole number from 1 to 9, not '10'"),
+        ({"type": "lz4", "lz4_level": "0"}, "compression.lz4.level must be a whole number from 1 to 17, not '0'"),
+        ({"type": "zstd", "zstd_level": "high"}, "compression.zstd.level must be .* from -131072 to 22, not 'high'"),
+    ],
+)
+def test_a_codec_or_level_that_is_not_there_is_refused(properties: dict[str, str], told: str) -> None:
+    with pytest.raises(TransportError, match=told):
+        compressed(b"", **properties)
 
 
 def test_the_loop_is_compiled_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +250,7 @@ def test_batches_are_made_while_those_before_are_sent(monkeypatch: pytest.Monkey
 
     messages = OutgoingMessages("t", 0, None, Values([b"v" * 100] * count), b"A-1#0:", range(count), 0)
     monkeypatch.setattr(records, "_FIRST", 1)
-    writer: Any = SimpleNamespace(_limit=150, _options={})
+    writer: Any = SimpleNamespace(_limit=150, _compression=Compression())
     parts = [PartitionMessages(messages, 0, range(count))]
     monkeypatch.setattr(records, "_TOGETHER", 1.0)
     assert asyncio.run(KafkaWriter._write(writer, Producer(), "t", 0, parts)) is None  # type: ignore[arg-type]
@@ -233,7 +277,7 @@ def test_what_follows_a_batch_that_is_refused_is_not_there(refused: int) -> None
             return asyncio.shield(told)
 
     messages = OutgoingMessages("t", 0, None, [b"v" * 100] * 5, b"A-1#0:", range(5), 0)
-    writer: Any = SimpleNamespace(_limit=150, _options={})
+    writer: Any = SimpleNamespace(_limit=150, _compression=Compression())
     writer._judged = partial(KafkaWriter._judged, writer)
     parts = [PartitionMessages(messages, 0, range(5))]
     found = asyncio.run(KafkaWriter._write(writer, Producer(), "t", 0, parts))  # type: ignore[arg-type]
@@ -257,10 +301,10 @@ class Connection:
 
 @pytest.mark.parametrize("compression", _COMPRESSIONS)
 @pytest.mark.parametrize("transaction", [None, "t-1"])
-def test_a_request_is_what_the_client_would_send(compression: str | None, transaction: str | None) -> None:
+def test_a_request_is_what_the_client_would_send(compression: dict[str, str], transaction: str | None) -> None:
     values = [b"v" * size for size in range(300)]
     whole = PartitionMessages(OutgoingMessages("t", 0, None, values, b"A-1#0:", range(300), 0), 0, range(300))
-    made = [_Records(one, compression)._build() for one in batches([whole], 20_000)]
+    made = [_Records(one)._build() for one in map(Compression.of(compression).compressed, batches([whole], 20_000))]
     assert len(made) > 2
 
     def topics(of: Any) -> Any:

@@ -1,7 +1,7 @@
 """Messages as the records of Kafka's batches, thousands together, without the GIL.
 
 A compiled loop puts them together; until it is compiled, and without numba, Arrow does. The client would make them one
-by one, and far more slowly; it puts its header before the records of a batch, and compresses and signs them.
+by one, and far more slowly; it puts its header before the records of a batch, and signs them.
 
 Source: Kafka's documentation, message format, record batch.
 """
@@ -108,11 +108,12 @@ class PartitionMessages:
 
 @dataclass(frozen=True, slots=True)
 class SentBatch:
-    """Records that are sent as one: how many there are, and the number of the first of all."""
+    """Records that are sent as one: how many there are, the number of the first of all, and what compresses them."""
 
     begin: int
     count: int
     records: memoryview
+    codec: int = 0
 
 
 def messages_of(deliveries: Sequence[Delivery]) -> tuple[list[OutgoingMessages], str | None]:

@@ -36,9 +36,10 @@ from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.types import Int16, Int32, String
-from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchBuilderPy
+from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from crc32c import crc32c
 
+from spdist.connectors.kafka.compression import Compression
 from spdist.connectors.kafka.link import KafkaAccess
 from spdist.connectors.kafka.records import (
     OutgoingMessages,
@@ -108,7 +109,10 @@ class KafkaSink:
         # Where the events are kept elsewhere there is no reason to hold up all others for an hour.
         default = _KEPT_PATIENCE_MS if on_error_of(options) in KEEPS_EVENTS else _PATIENCE_MS
         self._patience_s = (int(said) if said.isdecimal() else default) / 1000
-        self._writer = KafkaWriter(access)
+        try:
+            self._writer = KafkaWriter(access)
+        except TransportError as error:
+            raise read.wrong("optional.configuration", f"cannot be used: {error.message}", error.hint) from error
 
     def send(self, deliveries: Sequence[Delivery]) -> None:
         """Send in order; returns when the brokers have confirmed all."""
@@ -196,21 +200,15 @@ class _Signed(_DefaultRecordBatchBuilderPy):  # type: ignore[misc]
     The checksum is the processor's, which takes a tenth of the time.
     """
 
-    def __init__(self, codec: int, batch: SentBatch) -> None:
+    def __init__(self, batch: SentBatch) -> None:
         # Version 2 of the format, no transaction; -1 for a producer that is not known yet.
-        super().__init__(2, codec, 0, -1, -1, 0, 0)
+        super().__init__(2, batch.codec, 0, -1, -1, 0, 0)
         self._first_timestamp = self._max_timestamp = int(time.time() * 1000)
         self._num_records, self._last_offset = batch.count, batch.count - 1
         self._records = batch.records
 
     def build(self) -> tuple[bytes, memoryview]:
         """Return the header and the records."""
-        compresses = self._compression_type != self.CODEC_NONE
-        if compresses:
-            self._buffer += self._records
-            # It leaves the buffer as it is where compression saves nothing.
-            compresses = self._maybe_compress()
-            self._records = memoryview(self._buffer)[self.HEADER_STRUCT.size :]
         header = bytearray(self.HEADER_STRUCT.size)
         self.HEADER_STRUCT.pack_into(
             header,
@@ -220,7 +218,7 @@ class _Signed(_DefaultRecordBatchBuilderPy):  # type: ignore[misc]
             self.NO_PARTITION_LEADER_EPOCH,
             self._magic,
             0,  # the checksum of what follows it
-            self._get_attributes(compresses),
+            self._get_attributes(),
             self._last_offset,
             self._first_timestamp,
             self._max_timestamp,
@@ -236,14 +234,13 @@ class _Signed(_DefaultRecordBatchBuilderPy):  # type: ignore[misc]
 
 
 class _Records(BatchBuilder):  # type: ignore[misc]
-    """A batch whose records are there already: the client puts its header before them, compresses and signs them."""
+    """A batch whose records are there already: the client puts its header before them, and signs them."""
 
-    def __init__(self, batch: SentBatch, compression: str | None) -> None:
-        codec = getattr(DefaultRecordBatch, f"CODEC_{(compression or 'none').upper()}")
-        super().__init__(len(batch.records), codec)
+    def __init__(self, batch: SentBatch) -> None:
+        super().__init__(len(batch.records), batch.codec)
         # The client reads from it how many messages the batch has, and numbers the next one of this producer by that.
         self._relative_offset = batch.count
-        self._builder = _Signed(codec, batch)
+        self._builder = _Signed(batch)
         self.close()
 
     def _set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
@@ -310,15 +307,19 @@ class KafkaWriter:
     access : KafkaAccess
         Where the brokers are.
 
+    Raises
+    ------
+    TransportError
+        Batches cannot be compressed as its properties say.
+
     State
     -----
     A thread with the connections, opened when they are used and again after an error.
     """
 
     def __init__(self, access: KafkaAccess) -> None:
+        self._compression = Compression.of(access.properties)
         self._options = access.arguments(producer=True)
-        if self._options.get("compression_type") == "none":  # which the client says by saying nothing
-            del self._options["compression_type"]
         self._limit = int(self._options.get("batch_size", _BATCH_BYTES))
         self._partition_of = DefaultPartitioner()
         self._producer: AIOKafkaProducer | None = None
@@ -404,7 +405,7 @@ class KafkaWriter:
         self, producer: AIOKafkaProducer, topic: str, partition: int, parts: Iterable[PartitionMessages]
     ) -> tuple[int, Exception | None] | None:
         """Write to one partition; return the number of the first message that is not there, and why, if one is not."""
-        made = batches(parts, self._limit)
+        made = map(self._compression.compressed, batches(parts, self._limit))
         # In a thread of its own, while the loop sends those before.
         making = asyncio.create_task(asyncio.to_thread(next, made, None))
         sent: deque[tuple[SentBatch, asyncio.Future[Any]]] = deque()
@@ -422,7 +423,7 @@ class KafkaWriter:
                 # Brokers may refuse a batch and take the next; but not when they have one of this producer's, and so
                 # know by its numbers that one is missing.
                 await confirmed(_WAITING if number > 1 else 0)
-                records = _Records(batch, self._options.get("compression_type"))
+                records = _Records(batch)
                 sent.append((batch, await producer.send_batch(records, topic, partition=partition)))
             await confirmed(0)
         except (KafkaError, OSError, TimeoutError) as error:
@@ -448,7 +449,6 @@ class KafkaWriter:
             producer = AIOKafkaProducer(
                 **asyncio_options(self._options),
                 bootstrap_servers=self._options["bootstrap_servers"],
-                compression_type=self._options.get("compression_type"),
                 acks="all",
                 enable_idempotence=True,
             )
