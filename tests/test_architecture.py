@@ -114,7 +114,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "voila": ("spdist/dashboard/",),
     "click": ("spdist/headless/",),
     "zmq": ("spdist/headless/",),
-    "pydantic": ("spdist/cluster/",),
+    "pydantic": ("spdist/cluster/", "spdist/config/", "spdist/jobs/settings.py"),
     "tenacity": (
         "spdist/stores/",
         "spdist/cluster/",

@@ -95,7 +95,7 @@ def _way_in(managers: tuple[str, ...], trust_file: Path | None) -> dict[str, str
     """Return what a manager says of how people log in."""
     from spdist.cluster.clients.asking import UnreachableNode
     from spdist.cluster.clients.calling import Caller
-    from spdist.config.external import is_safe_url
+    from spdist.config.kinds import is_safe_url
     from spdist.errors import ClusterUnreachableError
 
     caller, silent = Caller("", "", trust_file=trust_file), []

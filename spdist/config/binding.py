@@ -1,7 +1,8 @@
 """From the tree of a file to frozen dataclasses: every key is known, checked, and remembers where it came from.
 
-A section is a dataclass whose fields are made by `setting` (one value), `section` (a mapping) or `listing` (a list).
-Their metadata hold the YAML key path below the section, as WSO2 spells it.
+A section is a dataclass whose fields are made by `setting` (one value, or a mapping) or `listing`. Their metadata hold
+the YAML key path below the section, as WSO2 spells it; their annotations say what may stand there, and pydantic checks
+it (`spdist.config.types`).
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from types import NoneType, UnionType
+from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from spdist.config.kinds import PASSWORD_IN_URL, ScalarKind, Secret
+from spdist.config.kinds import PASSWORD_IN_URL, Secret
 from spdist.config.source import ResolvedScalar, ValueNode, expand, plain, scalar
 from spdist.errors import ConfigError
 
@@ -26,14 +29,13 @@ __all__ = [
     "FieldKey",
     "by_name",
     "environment_name",
+    "field_keys",
     "keys",
     "listing",
     "places",
-    "section",
     "setting",
     "spellings",
     "tree",
-    "values",
 ]
 
 T = TypeVar("T")
@@ -65,12 +67,6 @@ class FieldKey:
     ----------
     paths : tuple of str
         Key path below the section; further ones are other accepted spellings.
-    kind : ScalarKind, optional
-        What a single value may be.
-    fields : type, optional
-        The dataclass of a mapping, or of the items of a list.
-    many : bool
-        True for a list.
     wrapper : str
         The key that wraps each item of a list (WSO2: ``users: [{user: {…}}]``); empty for none.
     short : callable, optional
@@ -79,45 +75,45 @@ class FieldKey:
         True for values under names that the file chooses; the key path shows as an example of such a name.
     tree : bool
         True for a mapping of names that the file chooses to whatever YAML can say, without references.
+    many : bool
+        True for a list.
+    fields : type, optional
+        The dataclass of a mapping, or of the items of a list.
+    kind : annotation
+        The type of a single value, None where there are `fields`.
+    default : any
+        What holds where the file says nothing; `dataclasses.MISSING` where it must.
     """
 
     paths: tuple[str, ...]
-    kind: ScalarKind | None = None
-    fields: type | None = None
-    many: bool = False
     wrapper: str = ""
     short: Callable[[str], list[dict[str, str]]] | None = None
     named: bool = False
     tree: bool = False
+    many: bool = False
+    fields: type | None = None
+    kind: Any = None
+    default: Any = None
+
+    @property
+    def secret(self) -> bool:
+        """Whether a single value is a password."""
+        return getattr(self.kind, "__origin__", None) is Secret
 
 
-def setting(path: str, kind: ScalarKind, default: Any = _REQUIRED, *, also: tuple[str, ...] = ()) -> Any:
-    """Return the dataclass field of one value at `path`; without `default` the file must give it."""
-    return dataclasses.field(default=default, metadata={"key": FieldKey((path, *also), kind)})
+def setting(path: str, default: Any = _REQUIRED, *, also: tuple[str, ...] = ()) -> Any:
+    """Return the dataclass field of a value or mapping at `path`, also spelt `also`; without `default` it is needed."""
+    return dataclasses.field(default=default, metadata={"key": FieldKey((path, *also))})
 
 
-def section(path: str, fields: type, default: Any = _REQUIRED, *, also: tuple[str, ...] = ()) -> Any:
-    """Return the dataclass field of a mapping at `path`, also spelt `also`, bound to the dataclass `fields`."""
-    return dataclasses.field(default=default, metadata={"key": FieldKey((path, *also), fields=fields)})
+def listing(path: str, *, wrapper: str = "", short: Callable[[str], list[dict[str, str]]] | None = None) -> Any:
+    """Return the dataclass field of a list at `path`, by default empty; one of values may be one text with commas."""
+    return dataclasses.field(default=(), metadata={"key": FieldKey((path,), wrapper, short)})
 
 
-def listing(
-    path: str, fields: type, *, wrapper: str = "", short: Callable[[str], list[dict[str, str]]] | None = None
-) -> Any:
-    """Return the dataclass field of a list at `path`, a tuple of the dataclass `fields`; empty where it is absent."""
-    return dataclasses.field(
-        default=(), metadata={"key": FieldKey((path,), fields=fields, many=True, wrapper=wrapper, short=short)}
-    )
-
-
-def values(path: str, kind: ScalarKind) -> Any:
-    """Return the dataclass field of a list of single values at `path`, also written as one text with commas."""
-    return dataclasses.field(default=(), metadata={"key": FieldKey((path,), kind, many=True)})
-
-
-def by_name(example: str, kind: ScalarKind) -> Any:
+def by_name(example: str) -> Any:
     """Return the only field of a section whose keys are names that the file chooses, such as `example`."""
-    return dataclasses.field(default_factory=dict, metadata={"key": FieldKey((example,), kind, named=True)})
+    return dataclasses.field(default_factory=dict, metadata={"key": FieldKey((example,), named=True)})
 
 
 def tree(path: str) -> Any:
@@ -125,12 +121,35 @@ def tree(path: str) -> Any:
     return dataclasses.field(default_factory=dict, metadata={"key": FieldKey((path,), tree=True)})
 
 
+@cache
+def field_keys(fields: type) -> dict[str, FieldKey]:
+    """Return how each field of the dataclass `fields` is written, by its name; what it may be says its annotation."""
+    # Only here: a program that reads no settings does without pydantic.
+    from spdist.config import types
+
+    hints = get_type_hints(fields, localns=vars(types), include_extras=True)
+    return {
+        field.name: _typed(field.metadata["key"], hints[field.name], field.default)
+        for field in dataclasses.fields(fields)
+        if "key" in field.metadata
+    }
+
+
+def _typed(key: FieldKey, hint: Any, default: Any) -> FieldKey:
+    """Return `key` with what the annotation of its field says."""
+    # None is what holds where nothing is written.
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = (one for one in get_args(hint) if one is not NoneType)
+    many = get_origin(hint) is tuple
+    if many or key.named:
+        hint = [one for one in get_args(hint) if one is not ...][-1]
+    fields = hint if isinstance(hint, type) and dataclasses.is_dataclass(hint) else None
+    return replace(key, many=many, fields=fields, kind=None if fields or key.tree else hint, default=default)
+
+
 def keys(fields: type, prefix: str = "") -> Iterator[tuple[str, FieldKey]]:
     """Yield every key path below the dataclass `fields` with its `FieldKey`; an item of a list shows as ``[]``."""
-    for field in dataclasses.fields(fields):
-        key: FieldKey | None = field.metadata.get("key")
-        if key is None:
-            continue
+    for key in field_keys(fields).values():
         path = f"{prefix}{key.paths[0]}"
         if key.fields is None:
             yield path, key
@@ -144,7 +163,7 @@ def spellings(fields: type, path: str) -> dict[str, FieldKey]:
 
     Where names are the file's own, that is `path` itself.
     """
-    given = [key for field in dataclasses.fields(fields) if (key := field.metadata.get("key")) is not None]
+    given = field_keys(fields).values()
     return {path if key.named else f"{path}.{spelling}": key for key in given for spelling in key.paths}
 
 
@@ -201,24 +220,22 @@ class Binder:
 
     def bind(self, fields: type[T], node: ValueNode, path: str, names: tuple[str, ...] | None = None) -> T:
         """Return `fields` filled from the mapping `node`, which stands at `path`; `names` lead to its overrides."""
-        own = dataclasses.fields(fields)  # type: ignore[arg-type]
-        if own and (chosen := own[0].metadata.get("key")) is not None and chosen.named:
-            return fields(**{own[0].name: self._named(chosen, path, node, names)})
+        own = field_keys(fields)  # type: ignore[arg-type]
+        for name, key in own.items():
+            if key.named:  # the only one
+                return fields(**{name: self._named(key, path, node, names)})
         known = spellings(fields, path)
         found: dict[str, ValueNode] = {}
         self._collect(node, path, known, found)
         values: dict[str, Any] = {}
-        for field in own:
-            if (key := field.metadata.get("key")) is not None:
-                given = [full for spelling in key.paths if (full := f"{path}.{spelling}") in found]
-                if len(given) > 1:
-                    raise ConfigError(
-                        f"{found[given[1]].origin}: {given[0]} and {given[1]} mean the same; give one of them"
-                    )
-                full = given[0] if given else f"{path}.{key.paths[0]}"
-                values[field.name] = self._value(
-                    field, key, full, found.get(full), None if names is None else (*names, field.name)
+        for name, key in own.items():
+            given = [full for spelling in key.paths if (full := f"{path}.{spelling}") in found]
+            if len(given) > 1:
+                raise ConfigError(
+                    f"{found[given[1]].origin}: {given[0]} and {given[1]} mean the same; give one of them"
                 )
+            full = given[0] if given else f"{path}.{key.paths[0]}"
+            values[name] = self._value(key, full, found.get(full), None if names is None else (*names, name))
         return fields(**values)
 
     def finish(self) -> None:
@@ -280,18 +297,11 @@ class Binder:
         return ConfigError(f"{node.origin}: {full} is not a key that spdist knows", hint=hint)
 
     # --------------------------------------------------------------------------------------------------------- values
-    def _value(
-        self,
-        field: dataclasses.Field[Any],
-        key: FieldKey,
-        full: str,
-        node: ValueNode | None,
-        names: tuple[str, ...] | None,
-    ) -> Any:
+    def _value(self, key: FieldKey, full: str, node: ValueNode | None, names: tuple[str, ...] | None) -> Any:
         if key.tree:
             return self._tree(full, node)
-        if key.many and key.kind is not None:
-            return self._list(key.kind, full, node, names)
+        if key.many and key.fields is None:
+            return self._list(key, full, node, names)
         if key.many:
             assert key.fields is not None
             items = self._items(key, full, node) if node is not None else []
@@ -301,82 +311,63 @@ class Binder:
             )
         if key.fields is not None:
             return self.bind(key.fields, node or ValueNode({}, str(self.file)), full, names)
-        assert key.kind is not None
-        if self.explaining and key.kind.secret and node is not None:
-            return self._shown_only(key.kind, full, node, names)
-        reference = self._reference(full, node, names)
-        if reference is None:
-            if field.default is dataclasses.MISSING:
-                raise ConfigError(f"{self.file}: {full} is missing", hint=self._how(key, full))
-            default = field.default
-            # Relative to the file, as it would be if it stood there.
-            if isinstance(default, Path):
-                default = (self.base / default).resolve()
-            self.entries.append(ExplainedSetting(full, _shown(default), "default"))
-            return default
-        value = self._read(key.kind, full, reference)
-        self.entries.append(ExplainedSetting(full, _shown(value), reference.origin))
-        return value
-
-    def _shown_only(self, kind: ScalarKind, full: str, node: ValueNode, names: tuple[str, ...] | None) -> Any:
-        """Return a password, or one that opens nothing, with the reason among `absent`."""
         try:
             reference = self._reference(full, node, names)
-            assert reference is not None
-            value = self._read(kind, full, reference)
+            value = None if reference is None else self._read(key, full, reference)
         except ConfigError as error:
+            if not (self.explaining and key.secret and node is not None):
+                raise
+            # What is only shown needs no password.
             self.absent.append(error.message)
             self.entries.append(ExplainedSetting(full, "(missing)", node.origin))
             return Secret("(missing)")
-        self.entries.append(ExplainedSetting(full, _shown(value), reference.origin))
+        if reference is None:
+            if key.default is dataclasses.MISSING:
+                raise ConfigError(f"{self.file}: {full} is missing", hint=self._how(key, full))
+            # Relative to the file, as it would be if it stood there.
+            value = (self.base / key.default).resolve() if isinstance(key.default, Path) else key.default
+        origin = "default" if reference is None else reference.origin
+        self.entries.append(ExplainedSetting(full, _shown(value), origin))
         return value
 
-    def _read(self, kind: ScalarKind, full: str, reference: ResolvedScalar) -> Any:
+    def _read(self, key: FieldKey, full: str, reference: ResolvedScalar) -> Any:
+        from spdist.config.types import PlainPassword, value_of
+
+        accepted = self.plain_passwords or self.explaining
         try:
-            return kind.read(reference, self.base)
+            try:
+                return value_of(key.kind, reference, self.base)
+            except PlainPassword:
+                if not accepted:
+                    raise
+                value = value_of(key.kind, reference, self.base, plain=True)
         except ValueError as error:
-            # What came from outside of the file may be text: then the error is another one.
-            plain = kind.plain if not reference.whole else None
-            if plain is None or not (self.plain_passwords or self.explaining):
-                raise self._wrong(kind, full, reference, error, PLAIN if plain else None) from None
-        try:
-            value = plain(reference, self.base)
-        except ValueError as error:
-            raise self._wrong(kind, full, reference, error) from None
+            # A value that should have been a reference may be a password: it is not repeated.
+            hidden = key.secret or PASSWORD_IN_URL.search(reference.text)
+            shown = "" if hidden else f", not {reference.text!r}"
+            hint = PLAIN if isinstance(error, PlainPassword) else None
+            raise ConfigError(f"{reference.origin}: {full} must be {error}{shown}", hint=hint) from None
         self.plain.append(reference.origin)
         return value
 
-    def _wrong(
-        self, kind: ScalarKind, full: str, reference: ResolvedScalar, error: ValueError, hint: str | None = None
-    ) -> ConfigError:
-        # A value that should have been a reference may be a password: it is not repeated.
-        hidden = kind.secret or PASSWORD_IN_URL.search(reference.text)
-        shown = "" if hidden else f", not {reference.text!r}"
-        return ConfigError(f"{reference.origin}: {full} must be {error}{shown}", hint=hint)
-
-    def _list(
-        self, kind: ScalarKind, full: str, node: ValueNode | None, names: tuple[str, ...] | None
-    ) -> tuple[Any, ...]:
+    def _list(self, key: FieldKey, full: str, node: ValueNode | None, names: tuple[str, ...] | None) -> tuple[Any, ...]:
         """Return a list of single values; one text holds them with commas between them."""
         items = node.content if node is not None and isinstance(node.content, list) else None
         whole = self._reference(full, node if items is None else None, names)
         given: list[ResolvedScalar] = []
         origin = "default"
         if whole is not None:
-            given, origin = (
-                [replace(whole, value=part, text=part.strip()) for part in whole.text.split(",")],
-                whole.origin,
-            )
+            parts = [part.strip() for part in whole.text.split(",")]
+            given, origin = [replace(whole, value=part, text=part) for part in parts], whole.origin
         elif items is not None and node is not None:
             found = (self._reference(f"{full}[{number}]", one, None) for number, one in enumerate(items))
             given, origin = [one for one in found if one is not None], node.origin
-        read = tuple(self._read(kind, full, one) for one in given)
+        read = tuple(self._read(key, full, one) for one in given)
         self.entries.append(ExplainedSetting(full, _shown(read), origin))
         return read
 
     def _named(self, key: FieldKey, path: str, node: ValueNode, names: tuple[str, ...] | None) -> Mapping[str, Any]:
         """Return values under names that the file chooses; a section without any may be left empty."""
-        assert key.kind is not None
         empty = isinstance(node.content, str) and scalar(node.content, quoted=node.quoted) is None
         if not empty and not isinstance(node.content, dict):
             raise ConfigError(f"{node.origin}: {path} must be a mapping of names to values")
@@ -394,7 +385,7 @@ class Binder:
             if not _NAME.fullmatch(name):
                 hint = "letters, digits, _, . and -, and no digit first"
                 raise ConfigError(f"{reference.origin}: {path}.{name}: {name!r} cannot be a name here", hint=hint)
-        found = {name: self._read(key.kind, f"{path}.{name}", reference) for name, reference in given.items()}
+        found = {name: self._read(key, f"{path}.{name}", reference) for name, reference in given.items()}
         self.entries += [ExplainedSetting(f"{path}.{name}", _shown(found[name]), given[name].origin) for name in found]
         return found
 
@@ -447,7 +438,7 @@ class Binder:
         return items
 
     def _how(self, key: FieldKey, full: str) -> str:
-        if key.kind is not None and key.kind.secret:
+        if key.secret:
             return f"write {full.split('.')[-1]}: ${{env:NAME}} or ${{file:path}} there"
         return "this setting has no default: it must differ from node to node, or only you can know it"
 

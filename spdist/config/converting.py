@@ -11,10 +11,11 @@ from pathlib import Path
 
 from spdist.config import load_config
 from spdist.config.binding import FieldKey, spellings
-from spdist.config.kinds import ScalarKind, Secret, database_url, location, path, user_password
+from spdist.config.kinds import Secret
 from spdist.config.sections import SECTIONS, Accepted
 from spdist.config.sorting import FileSections, settings_file
 from spdist.config.source import REFERENCE, ResolvedScalar, ValueNode, expand, java_place
+from spdist.config.types import DatabaseUrl, Location, Place, PlainPassword, UserPassword, value_of
 
 __all__ = ["Converted", "SecretNeeded", "convert"]
 
@@ -140,8 +141,7 @@ class _MappingWriter:
 
     def _named(self, key: FieldKey, node: ValueNode, path: str) -> Iterator[str]:
         for name, child in _items(node):
-            assert key.kind is not None
-            yield f"  {name}: {self._value(key.kind, child, f'{path}.{name}', ('secret', name))}"
+            yield f"  {name}: {self._value(key, child, f'{path}.{name}', ('secret', name))}"
 
     def _walk(
         self, known: Mapping[str, FieldKey], node: ValueNode, path: str, labels: tuple[str, ...]
@@ -166,19 +166,18 @@ class _MappingWriter:
             for number, item in enumerate(node.content):
                 if full != _LISTENERS or number == self._listener:
                     yield from self._item(key, item, f"{full}[{number}]", (*labels, name))
-        elif key.many and key.kind is not None:  # a list of values that is written as one text
+        elif key.many and key.fields is None:  # a list of values that is written as one text
             yield f"  {name}:"
             for part in str(node.content).split(","):
-                yield f"    - {self._value(key.kind, replace(node, content=part.strip()), full, (*labels, name))}"
-        elif key.kind is not None:
-            yield f"  {name}: {self._value(key.kind, node, full, (*labels, name))}"
+                yield f"    - {self._value(key, replace(node, content=part.strip()), full, (*labels, name))}"
+        elif key.fields is None:
+            yield f"  {name}: {self._value(key, node, full, (*labels, name))}"
         else:  # a list of mappings that is
             yield f"  {name}: {self._text(node.content, node.quoted)}"
 
     def _item(self, key: FieldKey, item: ValueNode, full: str, labels: tuple[str, ...]) -> Iterator[str]:
         if key.fields is None:
-            assert key.kind is not None
-            yield f"    - {self._value(key.kind, item, full, labels)}"
+            yield f"    - {self._value(key, item, full, labels)}"
             return
         inner = dict(_items(item))[key.wrapper] if key.wrapper else item
         own = next((child.content for one in _LABELS for name, child in _items(inner) if name == one), "")
@@ -187,27 +186,25 @@ class _MappingWriter:
         yield from (f"    {'-' if number == 0 else ' '} {line[2:]}" for number, line in enumerate(lines))
 
     # --------------------------------------------------------------------------------------------------------- values
-    def _value(self, kind: ScalarKind, node: ValueNode, full: str, labels: tuple[str, ...]) -> str:
+    def _value(self, key: FieldKey, node: ValueNode, full: str, labels: tuple[str, ...]) -> str:
         """Return a value as YAML: in place of a password that is text the name of a variable."""
         written = str(node.content)
-        if kind.plain is not None:
+        if key.secret:
             reference = expand(node, full, self._environment, self._old)
             try:
-                kind.read(reference, self._old)
-            except ValueError:
-                # No reference, so it stands in the file as text.
-                password = kind.plain(reference, self._old)
-                return f"${{env:{self._variable(password, f'{node.origin}, {full}', labels, kind)}}}"
+                value_of(key.kind, reference, self._old)
+            except PlainPassword:
+                password = value_of(key.kind, reference, self._old, plain=True)
+                return f"${{env:{self._variable(password, f'{node.origin}, {full}', labels, key)}}}"
         text = REFERENCE.sub(
             lambda found: java_place(found[0], self._environment, self._old) or found[0],
             written,
         )
         # Relative paths start from the file, and the new one is elsewhere.
-        if self._moved and (kind is path or (kind is location and "://" not in text)) and not text.startswith("${"):
-            text = str(kind.read(ResolvedScalar(text, text, ""), self._old))
-        if self._moved and kind is database_url and "${" not in text:
-            url = str(kind.read(ResolvedScalar(text, text, ""), self._old))
-            text = url if url.startswith("sqlite:") else text
+        known = "${" not in text if key.kind == DatabaseUrl else not text.startswith("${")
+        if self._moved and known and key.kind in (Place, Location, DatabaseUrl):
+            moved = value_of(key.kind, ResolvedScalar(text, text, ""), self._old)
+            text = str(moved) if isinstance(moved, Path) or moved.startswith("sqlite:") else text
         return self._text(text, node.quoted)
 
     def _text(self, text: object, quoted: bool) -> str:
@@ -215,7 +212,7 @@ class _MappingWriter:
         safe = not quoted and _PLAIN.fullmatch(str(text)) and ": " not in str(text)
         return str(text) if safe else json.dumps(text, ensure_ascii=False)
 
-    def _variable(self, value: Secret, place: str, labels: tuple[str, ...], kind: ScalarKind) -> str:
+    def _variable(self, value: Secret, place: str, labels: tuple[str, ...], key: FieldKey) -> str:
         """Return the name of the variable for a password, the same one for the same password of the same line."""
         where = place.partition(",")[0]
         for one in self.secrets:
@@ -228,7 +225,7 @@ class _MappingWriter:
         while name in taken:
             number += 1
             name = f"{own}_{number}"
-        self.secrets.append(SecretNeeded(name, place, value, kind is user_password))
+        self.secrets.append(SecretNeeded(name, place, value, key.kind == UserPassword))
         return name
 
 

@@ -6,10 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated
 
 from spdist.config.binding import listing, setting
-from spdist.config.kinds import Secret, database_url, duration, secret, text, whole
 from spdist.errors import ConfigError
+
+if TYPE_CHECKING:
+    # The binder finds them in the annotations, which are text until then: `spdist.config.binding.field_keys`.
+    from pydantic import Field
+
+    from spdist.config.types import DatabaseUrl, SecretText, Text, duration
 
 __all__ = ["DEFAULT_POOL", "Datasource", "Datasources", "Pool", "by_name"]
 
@@ -58,16 +64,16 @@ class Datasource:
     database by `name`, or by `jndi_name`. The settings of the pool are HikariCP's, 0 where they are not given.
     """
 
-    name: str = setting("name", text)
-    url: str = setting("definition.configuration.jdbcUrl", database_url, also=("url",))
-    description: str = setting("description", text, "")
-    username: str = setting("definition.configuration.username", text, "", also=("username",))
-    password: Secret | None = setting("definition.configuration.password", secret, None, also=("password",))
-    jndi_name: str = setting("jndiConfig.name", text, "")
-    max_pool_size: int = setting("definition.configuration.maxPoolSize", whole(0, 10_000), 0)
-    min_idle: int = setting("definition.configuration.minIdle", whole(0, 10_000), 0)
-    idle_timeout_ms: int = setting("definition.configuration.idleTimeout", duration(0), 0)
-    connection_timeout_ms: int = setting("definition.configuration.connectionTimeout", duration(0), 0)
+    name: Text = setting("name")
+    url: DatabaseUrl = setting("definition.configuration.jdbcUrl", also=("url",))
+    description: Text = setting("description", "")
+    username: Text = setting("definition.configuration.username", "", also=("username",))
+    password: SecretText | None = setting("definition.configuration.password", None, also=("password",))
+    jndi_name: Text = setting("jndiConfig.name", "")
+    max_pool_size: Annotated[int, Field(ge=0, le=10_000)] = setting("definition.configuration.maxPoolSize", 0)
+    min_idle: Annotated[int, Field(ge=0, le=10_000)] = setting("definition.configuration.minIdle", 0)
+    idle_timeout_ms: Annotated[int, duration(0)] = setting("definition.configuration.idleTimeout", 0)
+    connection_timeout_ms: Annotated[int, duration(0)] = setting("definition.configuration.connectionTimeout", 0)
 
     @property
     def pool(self) -> Pool:
@@ -81,7 +87,7 @@ class Datasource:
 class Datasources:
     """``wso2.datasources``: the list of databases."""
 
-    items: tuple[Datasource, ...] = listing("dataSources", Datasource)
+    items: tuple[Datasource, ...] = listing("dataSources")
 
 
 def by_name(datasources: Iterable[Datasource], file: Path) -> Mapping[str, Datasource]:

@@ -6,56 +6,29 @@ What is not here of WSO2's stands in `spdist.config.ignored`. Ours are ``issuer`
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from spdist.config.binding import listing, setting
-from spdist.config.kinds import ScalarKind, Secret, choice, duration, path, secret, text, whole
-from spdist.config.source import ResolvedScalar
 from spdist.errors import ConfigError
 
-__all__ = ["External", "MappedRole", "check_external", "is_safe_url"]
+if TYPE_CHECKING:
+    # The binder finds them in the annotations, which are text until then: `spdist.config.binding.field_keys`.
+    from pydantic import Field
 
+    from spdist.config.types import Place, SafeUrl, SecretText, Text, duration
 
-def is_safe_url(url: str) -> bool:
-    """Return whether secrets may go to an address: https, or http on the loopback; without user and query."""
-    try:
-        parts = urlsplit(url)
-        # Reading `port` raises ValueError where it is no number.
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:
-        return False
-    if not host or "@" in parts.netloc or parts.query or parts.fragment or re.search(r"[\x00-\x20\x7f]", url):
-        return False
-    return parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _read_url(reference: ResolvedScalar, _: Path) -> str:
-    if not is_safe_url(reference.text):
-        raise ValueError("an address such as https://id.example/realms/sp; http:// only on 127.0.0.1, ::1 or localhost")
-    return reference.text
-
-
-_url = ScalarKind(_read_url)
+__all__ = ["External", "MappedRole", "check_external"]
 
 
 @dataclass(frozen=True, slots=True)
 class MappedRole:
     """One of ``roleMapping``: whoever is in `group` at the provider, or shows a token with `scope`, has `role` here."""
 
-    role: str = setting("role", text)
-    group: str = setting("group", text, "")
-    scope: str = setting("scope", text, "")
+    role: Text = setting("role")
+    group: Text = setting("group", "")
+    scope: Text = setting("scope", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,33 +54,33 @@ class External:
     and no password.
     """
 
-    issuer: str = setting("properties.issuer", _url, "")
-    km_token_url: str = setting("properties.kmTokenUrl", _url, "")
-    jwks_url: str = setting("properties.jwksUrl", _url, "")
-    introspection_url: str = setting("properties.introspectionUrl", _url, "")
-    client_id: str = setting("properties.spClientId", text, "")
-    client_secret: Secret | None = setting("properties.spClientSecret", secret, None)
-    public_client_id: str = setting("properties.publicClientId", text, "")
-    km_username: str = setting("properties.kmUsername", text, "")
-    km_password: Secret | None = setting("properties.kmPassword", secret, None)
-    audience: str = setting("properties.audience", text, "")
-    login_scopes: str = setting("properties.allScopes", text, "openid profile groups")
-    username_claim: str = setting("properties.usernameClaim", text, "sub")
-    roles_claim: str = setting("properties.rolesClaim", text, "groups")
-    role_mapping: tuple[MappedRole, ...] = listing("properties.roleMapping", MappedRole)
-    admin_scope: str = setting("properties.adminScope", text, "")
-    scim_url: str = setting("properties.idpBaseUrl", _url, "", also=("properties.scimBaseUrl",))
-    scim_username: str = setting("properties.idpUsername", text, "")
-    scim_password: Secret | None = setting("properties.idpPassword", secret, None)
-    introspection: str = setting("properties.introspection", choice("opaque", "always"), "opaque")
-    cache_timeout_s: int = setting("properties.cacheTimeout", whole(0, 86_400), 60)
-    grant_type: str = setting("properties.grantType", choice("authorization_code", "password"), "authorization_code")
-    node_grant: str = setting("properties.nodeGrant", choice("password", "client_credentials"), "password")
-    node_scope: str = setting("properties.nodeScope", text, "")
-    base_url: str = setting("properties.baseUrl", _url, "")
-    provider_trust_file: Path | None = setting("properties.trustFile", path, None)
-    connection_timeout_ms: int = setting("properties.connectionTimeout", duration(100), 5_000)
-    read_timeout_ms: int = setting("properties.readTimeout", duration(100), 10_000)
+    issuer: SafeUrl = setting("properties.issuer", "")
+    km_token_url: SafeUrl = setting("properties.kmTokenUrl", "")
+    jwks_url: SafeUrl = setting("properties.jwksUrl", "")
+    introspection_url: SafeUrl = setting("properties.introspectionUrl", "")
+    client_id: Text = setting("properties.spClientId", "")
+    client_secret: SecretText | None = setting("properties.spClientSecret", None)
+    public_client_id: Text = setting("properties.publicClientId", "")
+    km_username: Text = setting("properties.kmUsername", "")
+    km_password: SecretText | None = setting("properties.kmPassword", None)
+    audience: Text = setting("properties.audience", "")
+    login_scopes: Text = setting("properties.allScopes", "openid profile groups")
+    username_claim: Text = setting("properties.usernameClaim", "sub")
+    roles_claim: Text = setting("properties.rolesClaim", "groups")
+    role_mapping: tuple[MappedRole, ...] = listing("properties.roleMapping")
+    admin_scope: Text = setting("properties.adminScope", "")
+    scim_url: SafeUrl = setting("properties.idpBaseUrl", "", also=("properties.scimBaseUrl",))
+    scim_username: Text = setting("properties.idpUsername", "")
+    scim_password: SecretText | None = setting("properties.idpPassword", None)
+    introspection: Literal["opaque", "always"] = setting("properties.introspection", "opaque")
+    cache_timeout_s: Annotated[int, Field(ge=0, le=86_400)] = setting("properties.cacheTimeout", 60)
+    grant_type: Literal["authorization_code", "password"] = setting("properties.grantType", "authorization_code")
+    node_grant: Literal["password", "client_credentials"] = setting("properties.nodeGrant", "password")
+    node_scope: Text = setting("properties.nodeScope", "")
+    base_url: SafeUrl = setting("properties.baseUrl", "")
+    provider_trust_file: Place | None = setting("properties.trustFile", None)
+    connection_timeout_ms: Annotated[int, duration(100)] = setting("properties.connectionTimeout", 5_000)
+    read_timeout_ms: Annotated[int, duration(100)] = setting("properties.readTimeout", 10_000)
 
     @property
     def issued_by(self) -> str:

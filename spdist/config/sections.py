@@ -10,30 +10,32 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from spdist.config.binding import by_name, listing, section, setting, values
+from spdist.config.binding import by_name, listing, setting
 from spdist.config.datasources import Datasources
 from spdist.config.external import External
-from spdist.config.kinds import (
-    SERVERS,
-    Secret,
-    boolean,
-    choice,
-    client_properties,
-    duration,
-    host,
-    location,
-    maven,
-    memory,
-    memory_bytes,
-    path,
-    persistence_store,
-    secret,
-    text,
-    whole,
-    word,
-)
 from spdist.config.users import Role, User
+
+if TYPE_CHECKING:
+    # The binder finds them in the annotations, which are text until then: `spdist.config.binding.field_keys`.
+    from pydantic import Field
+
+    from spdist.config.types import (
+        ClientProperties,
+        Host,
+        Location,
+        Maven,
+        Memory,
+        MemoryBytes,
+        PersistenceStore,
+        Place,
+        Port,
+        SecretText,
+        Text,
+        Word,
+        duration,
+    )
 
 __all__ = [
     "SECTIONS",
@@ -61,7 +63,6 @@ __all__ = [
     "Transports",
 ]
 
-_PORT = whole(0, 65535)
 _URL = re.compile(r"(?:(https?)://)?(\[[^\]]+\]|[^:/\[\]\s]+):(\d+)/?")
 
 
@@ -73,7 +74,7 @@ class Accepted:
     is for files of WSO2 as they are; whoever reads such a file, or a copy of it, knows the passwords.
     """
 
-    plain_passwords: bool = setting("plainPasswords", boolean, False)
+    plain_passwords: bool = setting("plainPasswords", False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +84,9 @@ class Carbon:
     `id` has no default: WSO2's is the same on every node, and two nodes with one id break the cluster.
     """
 
-    id: str = setting("id", word)
-    name: str = setting("name", text, "spdist")
-    ports_offset: int = setting("ports.offset", whole(0, 60000), 0)
+    id: Word = setting("id")
+    name: Text = setting("name", "spdist")
+    ports_offset: Annotated[int, Field(ge=0, le=60000)] = setting("ports.offset", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,23 +99,23 @@ class ListenerSettings:
     waits for two minutes where `idle_timeout_ms` is 30 s.
     """
 
-    host: str = setting("host", host)
-    port: int = setting("port", _PORT)
-    id: str = setting("id", text, "default")
-    scheme: str = setting("scheme", choice("https", "http"), "http")
-    certificate_file: Path | None = setting("certificateFile", path, None)
-    key_file: Path | None = setting("keyFile", path, None)
-    key_password: Secret | None = setting("keyPassword", secret, None)
-    key_store_file: Path | None = setting("keyStoreFile", path, None)
-    key_store_password: Secret | None = setting("keyStorePassword", secret, None)
-    cert_pass: Secret | None = setting("certPass", secret, None)
-    ssl_verify_client: str = setting("sslVerifyClient", choice("none", "optional", "require"), "none")
-    header_timeout_ms: int = setting("headerTimeout", duration(100), 10_000)
-    idle_timeout_ms: int = setting("socketIdleTimeout", duration(100), 30_000)
-    max_header_bytes: int = setting("maxHeaderSize", whole(1024, 1 << 20), 32 << 10)
-    max_headers: int = setting("maxHeaders", whole(10, 10_000), 100)
-    max_connections: int = setting("maxConnections", whole(1, 1_000_000), 1024)
-    max_connections_per_address: int = setting("maxConnectionsPerAddress", whole(1, 1_000_000), 512)
+    host: Host = setting("host")
+    port: Port = setting("port")
+    id: Text = setting("id", "default")
+    scheme: Literal["https", "http"] = setting("scheme", "http")
+    certificate_file: Place | None = setting("certificateFile", None)
+    key_file: Place | None = setting("keyFile", None)
+    key_password: SecretText | None = setting("keyPassword", None)
+    key_store_file: Place | None = setting("keyStoreFile", None)
+    key_store_password: SecretText | None = setting("keyStorePassword", None)
+    cert_pass: SecretText | None = setting("certPass", None)
+    ssl_verify_client: Literal["none", "optional", "require"] = setting("sslVerifyClient", "none")
+    header_timeout_ms: Annotated[int, duration(100)] = setting("headerTimeout", 10_000)
+    idle_timeout_ms: Annotated[int, duration(100)] = setting("socketIdleTimeout", 30_000)
+    max_header_bytes: Annotated[int, Field(ge=1024, le=1 << 20)] = setting("maxHeaderSize", 32 << 10)
+    max_headers: Annotated[int, Field(ge=10, le=10_000)] = setting("maxHeaders", 100)
+    max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = setting("maxConnections", 1024)
+    max_connections_per_address: Annotated[int, Field(ge=1, le=1_000_000)] = setting("maxConnectionsPerAddress", 512)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +126,9 @@ class Http:
     loopback or `plain_http_allowed` is set (a trusted network, or TLS ended by something in front).
     """
 
-    listeners: tuple[ListenerSettings, ...] = listing("listenerConfigurations", ListenerSettings)
-    trust_file: Path | None = setting("trustFile", path, None)
-    plain_http_allowed: bool = setting("plainHttpAllowed", boolean, False)
+    listeners: tuple[ListenerSettings, ...] = listing("listenerConfigurations")
+    trust_file: Place | None = setting("trustFile", None)
+    plain_http_allowed: bool = setting("plainHttpAllowed", False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +139,13 @@ class Cluster:
     journal (ours) the newest `journal_rows` entries are kept, and none that is older than `journal_days`.
     """
 
-    group_id: str = setting("groupId", word, "sp")
-    datasource: str = setting("strategyConfig.datasource", text, "")
-    heartbeat_interval_ms: int = setting("strategyConfig.heartbeatInterval", duration(50), 1000)
-    heartbeat_max_retry: int = setting("strategyConfig.heartbeatMaxRetry", whole(1, 1000), 2)
-    event_polling_interval_ms: int = setting("strategyConfig.eventPollingInterval", duration(50), 1000)
-    journal_rows: int = setting("journal.rows", whole(100, 100_000_000), 100_000)
-    journal_days: int = setting("journal.days", whole(1, 36_500), 90)
+    group_id: Word = setting("groupId", "sp")
+    datasource: Text = setting("strategyConfig.datasource", "")
+    heartbeat_interval_ms: Annotated[int, duration(50)] = setting("strategyConfig.heartbeatInterval", 1000)
+    heartbeat_max_retry: Annotated[int, Field(ge=1, le=1000)] = setting("strategyConfig.heartbeatMaxRetry", 2)
+    event_polling_interval_ms: Annotated[int, duration(50)] = setting("strategyConfig.eventPollingInterval", 1000)
+    journal_rows: Annotated[int, Field(ge=100, le=100_000_000)] = setting("journal.rows", 100_000)
+    journal_days: Annotated[int, Field(ge=1, le=36_500)] = setting("journal.days", 90)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +155,11 @@ class Interface:
     Where no credentials are named they are those of the first user: see `Auth`.
     """
 
-    host: str = setting("host", host)
-    port: int = setting("port", _PORT)
-    username: str = setting("username", text, "")
-    password: Secret | None = setting("password", secret, None)
-    scheme: str = setting("scheme", choice("https", "http"), "https")
+    host: Host = setting("host")
+    port: Port = setting("port")
+    username: Text = setting("username", "")
+    password: SecretText | None = setting("password", None)
+    scheme: Literal["https", "http"] = setting("scheme", "https")
 
     @property
     def url(self) -> str:
@@ -173,11 +174,11 @@ class ResourceManager:
     Without credentials of its own, those of this node's `Interface` are shown to the manager.
     """
 
-    host: str = setting("host", host)
-    port: int = setting("port", whole(1, 65535))
-    username: str = setting("username", text, "")
-    password: Secret | None = setting("password", secret, None)
-    scheme: str = setting("scheme", choice("https", "http"), "https")
+    host: Host = setting("host")
+    port: Annotated[int, Field(ge=1, le=65535)] = setting("port")
+    username: Text = setting("username", "")
+    password: SecretText | None = setting("password", None)
+    scheme: Literal["https", "http"] = setting("scheme", "https")
 
     @property
     def url(self) -> str:
@@ -213,17 +214,17 @@ class DeploymentSettings:
     is used there. Of servers of type ``ha`` with one `Cluster.group_id` one runs the apps, and another takes over.
     """
 
-    https_interface: Interface = section("httpsInterface", Interface, also=("httpInterface",))
-    type: str = setting("type", choice("distributed", *SERVERS), "distributed")
-    heartbeat_interval_ms: int = setting("heartbeatInterval", duration(50), 2000)
-    heartbeat_max_retry: int = setting("heartbeatMaxRetry", whole(1, 1000), 2)
-    probe_silent_workers: bool = setting("probeSilentWorkers", boolean, True)
-    min_resource_count: int = setting("minResourceCount", whole(1, 10_000), 1)
-    allocation_algorithm: str = setting("allocationAlgorithm", text, "roundRobin")
-    datasource: str = setting("datasource", text, "")
-    is_receiver_node: bool = setting("isReceiverNode", boolean, False)
-    leader_retry_interval_ms: int = setting("leaderRetryInterval", duration(50), 500)
-    resource_managers: tuple[ResourceManager, ...] = listing("resourceManagers", ResourceManager, short=_short_managers)
+    https_interface: Interface = setting("httpsInterface", also=("httpInterface",))
+    type: Literal["distributed", "default", "ha"] = setting("type", "distributed")
+    heartbeat_interval_ms: Annotated[int, duration(50)] = setting("heartbeatInterval", 2000)
+    heartbeat_max_retry: Annotated[int, Field(ge=1, le=1000)] = setting("heartbeatMaxRetry", 2)
+    probe_silent_workers: bool = setting("probeSilentWorkers", True)
+    min_resource_count: Annotated[int, Field(ge=1, le=10_000)] = setting("minResourceCount", 1)
+    allocation_algorithm: Text = setting("allocationAlgorithm", "roundRobin")
+    datasource: Text = setting("datasource", "")
+    is_receiver_node: bool = setting("isReceiverNode", False)
+    leader_retry_interval_ms: Annotated[int, duration(50)] = setting("leaderRetryInterval", 500)
+    resource_managers: tuple[ResourceManager, ...] = listing("resourceManagers", short=_short_managers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +234,8 @@ class Artifacts:
     The directory is looked at every `update_interval_s`. WSO2's is always ``deployment/siddhi-files`` of its home.
     """
 
-    update_interval_s: int = setting("updateInterval", whole(1, 86_400), 5)
-    directory: Path = setting("directory", path, Path("siddhi-files"))
+    update_interval_s: Annotated[int, Field(ge=1, le=86_400)] = setting("updateInterval", 5)
+    directory: Place = setting("directory", Path("siddhi-files"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,14 +248,14 @@ class StatePersistence:
     every `interval_min` minutes as well. They are kept in the directory, or in table `table` of `datasource`.
     """
 
-    location: Path | str = setting("config.location", location, Path("siddhi-app-persistence"))
-    local: Path = setting("config.localDirectory", path, Path("siddhi-app-persistence"))
-    revisions_to_keep: int = setting("revisionsToKeep", whole(1, 10_000), 2)
-    enabled: bool = setting("enabled", boolean, False)
-    interval_min: int = setting("intervalInMin", whole(1, 100_000), 1)
-    persistence_store: str = setting("persistenceStore", persistence_store, "FileSystemPersistenceStore")
-    datasource: str = setting("config.datasource", text, "")
-    table: str = setting("config.table", text, "PERSISTENCE_TABLE")
+    location: Location = setting("config.location", Path("siddhi-app-persistence"))
+    local: Place = setting("config.localDirectory", Path("siddhi-app-persistence"))
+    revisions_to_keep: Annotated[int, Field(ge=1, le=10_000)] = setting("revisionsToKeep", 2)
+    enabled: bool = setting("enabled", False)
+    interval_min: Annotated[int, Field(ge=1, le=100_000)] = setting("intervalInMin", 1)
+    persistence_store: PersistenceStore = setting("persistenceStore", "FileSystemPersistenceStore")
+    datasource: Text = setting("config.datasource", "")
+    table: Text = setting("config.table", "PERSISTENCE_TABLE")
 
     @property
     def directory(self) -> Path:
@@ -281,14 +282,14 @@ class Auth(External):
     `refresh_timeout_s` s.
     """
 
-    type: str = setting("type", choice("local", "external"), "local")
-    admin_role: str = setting("userManager.adminRole", text, "admin")
-    first_password_file: Path = setting("userManager.firstPasswordFile", path, Path("first-password"))
-    users_file: Path | None = setting("userManager.usersFile", path, None)
-    users: tuple[User, ...] = listing("userManager.userStore.users", User, wrapper="user")
-    role_list: tuple[Role, ...] = listing("userManager.userStore.roles", Role, wrapper="role")
-    session_timeout_s: int = setting("properties.sessionTimeout", whole(1, 31_536_000), 3600)
-    refresh_timeout_s: int = setting("properties.refreshSessionTimeout", whole(1, 31_536_000), 86_400)
+    type: Literal["local", "external"] = setting("type", "local")
+    admin_role: Text = setting("userManager.adminRole", "admin")
+    first_password_file: Place = setting("userManager.firstPasswordFile", Path("first-password"))
+    users_file: Place | None = setting("userManager.usersFile", None)
+    users: tuple[User, ...] = listing("userManager.userStore.users", wrapper="user")
+    role_list: tuple[Role, ...] = listing("userManager.userStore.roles", wrapper="role")
+    session_timeout_s: Annotated[int, Field(ge=1, le=31_536_000)] = setting("properties.sessionTimeout", 3600)
+    refresh_timeout_s: Annotated[int, Field(ge=1, le=31_536_000)] = setting("properties.refreshSessionTimeout", 86_400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,28 +312,28 @@ class Spark:
     connectors; they are fetched once.
     """
 
-    cores: int = setting("cores", whole(1, 1024), 2)
-    master: str = setting("master", text, "")
-    driver_memory: str = setting("driverMemory", memory, "1g")
-    max_batch_events: int = setting("maxBatchEvents", whole(1, 10_000_000), 100_000)
-    tick_interval_ms: int = setting("tickInterval", duration(10), 1000)
-    merge_wait_ms: int = setting("mergeWait", duration(0), 1000)
-    shards: int = setting("shards", whole(1, 1024), 1)
-    max_state_bytes: int = setting("maxStateMemory", memory_bytes, 2 << 30)
-    slow_event_ms: int = setting("slowEvent", duration(100), 5000)
-    memory_limit: int = setting("memoryLimit", memory_bytes, 0)
-    concurrent_starts: int = setting("concurrentStarts", whole(0, 1000), 0)
-    optimize_for: str = setting("optimizeFor", choice("throughput", "start"), "throughput")
-    mode: str = setting("mode", choice("auto", "micro-batch", "real-time"), "auto")
-    formats: tuple[str, ...] = values("formats", text)
-    packages: tuple[str, ...] = values("packages", maven)
+    cores: Annotated[int, Field(ge=1, le=1024)] = setting("cores", 2)
+    master: Text = setting("master", "")
+    driver_memory: Memory = setting("driverMemory", "1g")
+    max_batch_events: Annotated[int, Field(ge=1, le=10_000_000)] = setting("maxBatchEvents", 100_000)
+    tick_interval_ms: Annotated[int, duration(10)] = setting("tickInterval", 1000)
+    merge_wait_ms: Annotated[int, duration(0)] = setting("mergeWait", 1000)
+    shards: Annotated[int, Field(ge=1, le=1024)] = setting("shards", 1)
+    max_state_bytes: MemoryBytes = setting("maxStateMemory", 2 << 30)
+    slow_event_ms: Annotated[int, duration(100)] = setting("slowEvent", 5000)
+    memory_limit: MemoryBytes = setting("memoryLimit", 0)
+    concurrent_starts: Annotated[int, Field(ge=0, le=1000)] = setting("concurrentStarts", 0)
+    optimize_for: Literal["throughput", "start"] = setting("optimizeFor", "throughput")
+    mode: Literal["auto", "micro-batch", "real-time"] = setting("mode", "auto")
+    formats: tuple[Text, ...] = listing("formats")
+    packages: tuple[Maven, ...] = listing("packages")
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
     """``transports.log`` (ours): the embedded log, one file per topic in a directory on a local disk."""
 
-    directory: Path = setting("directory", path, Path("topics"))
+    directory: Place = setting("directory", Path("topics"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,11 +345,11 @@ class Kafka:
     Kafka's clients with their Java names, one ``name=value`` a line: TLS, SASL, compression.
     """
 
-    bootstrap_servers: str = setting("bootstrapServers", text, "")
-    zookeeper_urls: str = setting("zooKeeperURLs", text, "")
-    properties: Secret | None = setting("properties", client_properties, None)
-    replication_factor: int = setting("replicationFactor", whole(-1, 1000), -1)
-    timeout_ms: int = setting("timeout", duration(100), 30_000)
+    bootstrap_servers: Text = setting("bootstrapServers", "")
+    zookeeper_urls: Text = setting("zooKeeperURLs", "")
+    properties: ClientProperties | None = setting("properties", None)
+    replication_factor: Annotated[int, Field(ge=-1, le=1000)] = setting("replicationFactor", -1)
+    timeout_ms: Annotated[int, duration(100)] = setting("timeout", 30_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,17 +359,17 @@ class Nats:
     `urls` are ``nats://host:port`` or ``tls://host:port``, several with commas between them.
     """
 
-    urls: str = setting("urls", text, "")
-    username: str = setting("username", text, "")
-    password: Secret | None = setting("password", secret, None)
-    token: Secret | None = setting("token", secret, None)
-    credentials_file: Path | None = setting("credentialsFile", path, None)
-    nkey_seed_file: Path | None = setting("nkeySeedFile", path, None)
-    trust_file: Path | None = setting("trustFile", path, None)
-    certificate_file: Path | None = setting("certificateFile", path, None)
-    key_file: Path | None = setting("keyFile", path, None)
-    replicas: int = setting("replicas", whole(1, 5), 1)
-    timeout_ms: int = setting("timeout", duration(100), 30_000)
+    urls: Text = setting("urls", "")
+    username: Text = setting("username", "")
+    password: SecretText | None = setting("password", None)
+    token: SecretText | None = setting("token", None)
+    credentials_file: Place | None = setting("credentialsFile", None)
+    nkey_seed_file: Place | None = setting("nkeySeedFile", None)
+    trust_file: Place | None = setting("trustFile", None)
+    certificate_file: Place | None = setting("certificateFile", None)
+    key_file: Place | None = setting("keyFile", None)
+    replicas: Annotated[int, Field(ge=1, le=5)] = setting("replicas", 1)
+    timeout_ms: Annotated[int, duration(100)] = setting("timeout", 30_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,10 +379,10 @@ class Transports:
     All nodes of a cluster have the same ones.
     """
 
-    log: Log = section("log", Log)
-    default: str = setting("default", choice("log", "kafka", "nats"), "log")
-    kafka: Kafka = section("kafka", Kafka, Kafka())
-    nats: Nats = section("nats", Nats, Nats())
+    log: Log = setting("log")
+    default: Literal["log", "kafka", "nats"] = setting("default", "log")
+    kafka: Kafka = setting("kafka", Kafka())
+    nats: Nats = setting("nats", Nats())
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,15 +395,15 @@ class ScriptSettings:
     manager that does not name one does not know what it brings.
     """
 
-    python_enabled: bool = setting("python.enabled", boolean, False)
-    packages: tuple[str, ...] = values("python.packages", text)
+    python_enabled: bool = setting("python.enabled", False)
+    packages: tuple[Text, ...] = listing("python.packages")
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
     """``siddhi.secrets`` (ours): what apps may name in options for logins as ``${secret:NAME}``."""
 
-    by_name: Mapping[str, Secret] = by_name("NAME", secret)
+    by_name: Mapping[str, SecretText] = by_name("NAME")
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +414,7 @@ class Files:
     state, settings) is out of reach also where it lies below one of them.
     """
 
-    directories: tuple[Path, ...] = values("directories", path)
+    directories: tuple[Place, ...] = listing("directories")
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,8 +425,8 @@ class SiddhiProperties:
     case. `shard_id` is the name of this node's shard; where it is empty see `spdist.config.Config.shard_id`.
     """
 
-    partition_by_id: bool = setting("partitionById", boolean, False)
-    shard_id: str = setting("shardId", text, "")
+    partition_by_id: bool = setting("partitionById", False)
+    shard_id: Text = setting("shardId", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,11 +437,11 @@ class Limits:
     those of the texts of all instances together. An app whose planning takes longer than `planning_time_ms` is refused.
     """
 
-    elements: int = setting("elements", whole(1, 1_000_000), 10_000)
-    groups: int = setting("groups", whole(1, 10_000), 500)
-    instances: int = setting("instances", whole(1, 100_000), 1000)
-    characters: int = setting("characters", whole(1, 1_000_000_000), 16_000_000)
-    planning_time_ms: int = setting("planningTime", duration(100), 20_000)
+    elements: Annotated[int, Field(ge=1, le=1_000_000)] = setting("elements", 10_000)
+    groups: Annotated[int, Field(ge=1, le=10_000)] = setting("groups", 500)
+    instances: Annotated[int, Field(ge=1, le=100_000)] = setting("instances", 1000)
+    characters: Annotated[int, Field(ge=1, le=1_000_000_000)] = setting("characters", 16_000_000)
+    planning_time_ms: Annotated[int, duration(100)] = setting("planningTime", 20_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,8 +451,8 @@ class Logging:
     `format` is ``text`` for people, or ``json``: one object a line. The last `kept` records are kept in memory.
     """
 
-    format: str = setting("format", choice("text", "json"), "text")
-    kept: int = setting("kept", whole(0, 100_000), 1000)
+    format: Literal["text", "json"] = setting("format", "text")
+    kept: Annotated[int, Field(ge=0, le=100_000)] = setting("kept", 1000)
 
 
 #: Field of Config → section of the file, and its class.

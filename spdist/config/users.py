@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from spdist.config.binding import setting
-from spdist.config.kinds import Secret, roles, text, user_password
+
+if TYPE_CHECKING:
+    # The binder finds them in the annotations, which are text until then: `spdist.config.binding.field_keys`.
+    from spdist.config.types import Roles, Text, UserPassword
 
 __all__ = ["BUILT_IN_ROLES", "Role", "User"]
 
@@ -14,9 +18,9 @@ __all__ = ["BUILT_IN_ROLES", "Role", "User"]
 class User:
     """One user of ``auth.configs``: `roles` are role ids, or display names."""
 
-    username: str = setting("username", text)
-    password: Secret = setting("password", user_password)
-    roles: tuple[str, ...] = setting("roles", roles)
+    username: Text = setting("username")
+    password: UserPassword = setting("password")
+    roles: Roles = setting("roles")
 
 
 #: Roles that every node knows besides the admin role, whether ``auth.configs`` lists them or not.
@@ -27,5 +31,5 @@ BUILT_IN_ROLES = ("developer", "viewer", "worker")
 class Role:
     """One role of ``auth.configs``; `BUILT_IN_ROLES` need not be listed."""
 
-    id: str = setting("id", text)
-    display_name: str = setting("displayName", text)
+    id: Text = setting("id")
+    display_name: Text = setting("displayName")

@@ -4,39 +4,34 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from string import Formatter
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, available_timezones
 
+from pydantic import AfterValidator, Field
+
 from spdist.config.binding import Binder, setting, tree
-from spdist.config.kinds import ScalarKind, Secret, boolean, duration, path, whole
-from spdist.config.source import ResolvedScalar, ValueNode, read
+from spdist.config.kinds import Secret
+from spdist.config.source import ValueNode, read
+from spdist.config.types import Place, Written, as_written, duration, read_by, that
 from spdist.errors import ConfigError, ErrorKind, NotebookError
 from spdist.jobs.schedules import Period, Schedule, cron_schedule
 
 __all__ = ["Job", "JobsFile", "load_jobs"]
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _PLACES = ("job", "year", "month", "day")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-def _read_name(reference: ResolvedScalar, _: Path) -> str:
-    if not _NAME.fullmatch(reference.text):
-        raise ValueError("a name of letters, digits, '.', '_' and '-', as it becomes one of a directory")
-    return reference.text
-
-
-def _read_cron(reference: ResolvedScalar, _: Path) -> str:
-    cron_schedule(reference.text, "UTC")
-    return reference.text
+def _cron(text: str) -> str:
+    cron_schedule(text, "UTC")
+    return text
 
 
 # `available_timezones` opens many files.
@@ -45,42 +40,60 @@ def _zones() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
-def _read_zone(reference: ResolvedScalar, _: Path) -> str:
-    if reference.text not in _zones():
-        near = difflib.get_close_matches(reference.text, _zones(), n=1)
+def _zone(text: str) -> str:
+    if text not in _zones():
+        near = difflib.get_close_matches(text, _zones(), n=1)
         raise ValueError(f"a time zone such as {near[0] if near else 'Europe/Berlin'}")
-    return reference.text
+    return text
 
 
-def _read_output(reference: ResolvedScalar, _: Path) -> str:
-    pattern = PurePosixPath(reference.text)
+def _is_output(text: str) -> bool:
+    pattern = PurePosixPath(text)
     try:
         # Neither width nor conversion: `{job:>99999}` would make a name of any length.
-        places = [(name, bool(form or conversion)) for _, name, form, conversion in Formatter().parse(reference.text)]
+        places = [(name, bool(form or conversion)) for _, name, form, conversion in Formatter().parse(text)]
     except ValueError:
         # Refused below, as a place that is not known.
         places = [("{", False)]
     known = all(name is None or (name in _PLACES and not formed) for name, formed in places)
-    inside = not pattern.is_absolute() and ".." not in pattern.parts and "\0" not in reference.text
-    if not known or not inside or ("job", False) not in places:
-        raise ValueError(
-            "a directory within schedule.directory, with {job} for the name, and possibly {year}, {month} and {day}"
-        )
-    return reference.text
+    inside = not pattern.is_absolute() and ".." not in pattern.parts and "\0" not in text
+    return known and inside and ("job", False) in places
 
 
-def _read_webhook(reference: ResolvedScalar, _: Path) -> Secret:
-    if not reference.whole:
+def _webhook(written: Written) -> Secret:
+    if not written.whole:
         raise ValueError("a reference, as an address that opens something is a secret: ${env:NAME} or ${file:path}")
     try:
         # Here `port` raises ValueError where it is no number.
-        parts = urlsplit(reference.text)
+        parts = urlsplit(written.text)
         host, usable = parts.hostname, parts.port != 0
     except ValueError:
         host, usable = None, False
     if not (host and usable and (parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK))):
         raise ValueError("an address such as https://host/path; http is only for this machine")
-    return Secret(reference.text)
+    return Secret(written.text)
+
+
+JobName = Annotated[
+    str,
+    as_written,
+    Field(
+        pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+        description="a name of letters, digits, '.', '_' and '-', as it becomes one of a directory",
+    ),
+]
+Cron = Annotated[str, as_written, AfterValidator(_cron)]
+Zone = Annotated[str, as_written, AfterValidator(_zone)]
+Output = Annotated[
+    str,
+    as_written,
+    that(_is_output),
+    Field(
+        description="a directory within schedule.directory, with {job} for the name, and possibly {year}, {month} and "
+        "{day}"
+    ),
+]
+Webhook = Annotated[Secret, read_by(_webhook)]
 
 
 # No slots: `cached_property` keeps the schedule in the instance's dictionary.
@@ -118,19 +131,19 @@ class Job:
         How many runs are kept.
     """
 
-    name: str = setting("name", ScalarKind(_read_name))
-    notebook: Path = setting("notebook", path)
-    every_ms: int = setting("every", duration(1000), 0)
-    cron: str = setting("cron", ScalarKind(_read_cron), "")
-    zone: str = setting("timezone", ScalarKind(_read_zone), "")
+    name: JobName = setting("name")
+    notebook: Place = setting("notebook")
+    every_ms: Annotated[int, duration(1000)] = setting("every", 0)
+    cron: Cron = setting("cron", "")
+    zone: Zone = setting("timezone", "")
     parameters: Mapping[str, Any] = tree("parameters")
-    timeout_ms: int = setting("timeout", duration(1000), 0)
-    retries: int = setting("retries", whole(0, 100), 0)
-    retry_pause_ms: int = setting("retryPause", duration(0), 60_000)
-    catch_up: bool = setting("catchUp", boolean, False)
-    webhook: Secret | None = setting("onFailure.webhook", ScalarKind(_read_webhook, secret=True), None)
-    output: str = setting("output", ScalarKind(_read_output), "{job}")
-    keep: int = setting("keep", whole(1, 100_000), 30)
+    timeout_ms: Annotated[int, duration(1000)] = setting("timeout", 0)
+    retries: Annotated[int, Field(ge=0, le=100)] = setting("retries", 0)
+    retry_pause_ms: Annotated[int, duration(0)] = setting("retryPause", 60_000)
+    catch_up: bool = setting("catchUp", False)
+    webhook: Webhook | None = setting("onFailure.webhook", None)
+    output: Output = setting("output", "{job}")
+    keep: Annotated[int, Field(ge=1, le=100_000)] = setting("keep", 30)
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -145,8 +158,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class _Defaults:
-    directory: Path = setting("directory", path, Path("out/jobs"))
-    zone: str = setting("timezone", ScalarKind(_read_zone), "UTC")
+    directory: Place = setting("directory", Path("out/jobs"))
+    zone: Zone = setting("timezone", "UTC")
 
 
 @dataclass(frozen=True, slots=True)

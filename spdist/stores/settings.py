@@ -16,7 +16,6 @@ from urllib.parse import parse_qsl, urlsplit
 from spdist.config.allowed import SECRET, Allowed, NotAllowed
 from spdist.config.datasources import DEFAULT_POOL, Pool
 from spdist.config.kinds import Secret, database_url
-from spdist.config.source import ResolvedScalar
 from spdist.errors import AppValidationError
 from spdist.language import ast
 from spdist.language.durations import period
@@ -200,7 +199,7 @@ def _database(values: _Values, kind: str) -> DatabaseSettings:
     if not url:
         raise values.wrong("'@Store(type='rdbms')' needs 'jdbc.url', 'datasource' or 'jndi.resource'")
     try:
-        read = database_url.read(ResolvedScalar(url, url, ""), Path())
+        read = database_url(url, Path())
     except ValueError as error:
         # The URL itself is not shown: somebody may have written a password into it.
         raise values.wrong(f"'jdbc.url' must be {error}") from error

@@ -23,7 +23,7 @@ from spdist.cluster.security.claims import (
 )
 from spdist.cluster.security.identity import Identity, KnownTokens, rules_of
 from spdist.config import load_config
-from spdist.config.external import is_safe_url
+from spdist.config.kinds import is_safe_url
 from spdist.config.sections import Auth
 from spdist.errors import ConfigError
 from tests.cluster.shells import CONF, settings

@@ -21,7 +21,7 @@ from authlib.oauth2.client import OAuth2Client
 from spdist.cluster.security.claims import Keys, RefusedToken, UnknownKey, key_set, signed
 from spdist.cluster.security.scim import ACCEPT, ListedUser, read_page, told_by, users_query
 from spdist.config import Secret
-from spdist.config.external import is_safe_url
+from spdist.config.kinds import is_safe_url
 from spdist.transports.sockets.tls import client_context, refusal_hint
 
 __all__ = ["Provider", "ProviderAccess", "ProviderAway", "ProviderEndpoints", "endpoints_of", "random_text"]
