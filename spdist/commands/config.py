@@ -1,7 +1,8 @@
-"""``spdist config``: the settings of a node, explained, and made from a file of WSO2 SP."""
+"""``spdist config``: the settings of a node, explained, described for editors, and made from a file of WSO2 SP."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,18 @@ def explain(file: Annotated[Path, typer.Argument(metavar="FILE", help="deploymen
 
             if doubt := times_doubt(config):
                 typer.echo(f"note: {doubt}")
+
+
+@config_app.command("schema")
+def schema_command() -> None:
+    """Print the JSON Schema of deployment.yaml, by which editors complete and check it."""
+    from spdist.config.schema import comments, settings_schema
+    from spdist.workspace import workspace
+
+    with explained():
+        files = [workspace() / "conf" / node / "deployment.yaml" for node in ("server", "worker", "manager")]
+        told = {key: said for file in files for key, said in comments(file.read_text(encoding="utf-8")).items()}
+        typer.echo(json.dumps(settings_schema(told), indent=2, ensure_ascii=False))
 
 
 @config_app.command("convert")

@@ -23,6 +23,7 @@ from spdist.errors import ConfigError
 
 __all__ = [
     "CONVERT",
+    "NAME",
     "PLAIN",
     "Binder",
     "ExplainedSetting",
@@ -40,7 +41,7 @@ __all__ = [
 
 T = TypeVar("T")
 #: What `by_name` takes for a name.
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
 #: What to do about passwords in a file.
 CONVERT = "`spdist config convert OLD NEW` writes a file with references in their place"
 PLAIN = (
@@ -382,7 +383,7 @@ class Binder:
             text = self.overrides.pop(variable)
             given[variable.removeprefix(start)] = ResolvedScalar(text, text, f"environment {variable}", whole=True)
         for name, reference in given.items():
-            if not _NAME.fullmatch(name):
+            if not NAME.fullmatch(name):
                 hint = "letters, digits, _, . and -, and no digit first"
                 raise ConfigError(f"{reference.origin}: {path}.{name}: {name!r} cannot be a name here", hint=hint)
         found = {name: self._read(key, f"{path}.{name}", reference) for name, reference in given.items()}

@@ -100,7 +100,7 @@ def read_by(read: Callable[[Written], Any], written: Any = _ANY_TEXT) -> PlainVa
     return PlainValidator(lambda _, info: read(info.context), json_schema_input_type=written)
 
 
-def that(holds: Callable[[Any], bool]) -> AfterValidator:
+def that(holds: Callable[[Any], object]) -> AfterValidator:
     """Return the validator of values for which `holds` is true; the type's description says which those are."""
 
     def check(value: Any) -> Any:
@@ -214,18 +214,22 @@ _PLACE = "a directory, or a bucket such as s3://bucket/prefix, gs://… or az://
 _AMOUNT = "an amount of memory such as 512m or 2g"
 _MAVEN = "Maven coordinates such as io.delta:delta-spark_2.13:4.0.0"
 _STORES = "FileSystemPersistenceStore or DBPersistenceStore, with or without a Java package in front"
-_JDBC = Annotated[str, Field(pattern=r"^(jdbc:)?(sqlite|postgresql|mysql|mariadb)(\+\w+)?:")]
-_PASSWORD = Annotated[_ANY_TEXT, Field(description="a reference to a password: ${env:NAME} or ${file:path}")]
+#: `spdist.config.wso2` makes SQLite of H2 in a file.
+_JDBC = Annotated[str, Field(pattern=r"^(jdbc:)?(sqlite|postgresql|mysql|mariadb)(\+\w+)?:|^jdbc:h2:")]
+_PASSWORD = Annotated[
+    Annotated[str, Field(min_length=1)] | int | float | bool,
+    Field(description="a reference to a password: ${env:NAME} or ${file:path}"),
+]
 
-Text = Annotated[str, as_written, Field(pattern=r"\S", description="text that is not empty")]
+Text = Annotated[str, as_written, that(str.strip), Field(description="text that is not empty")]
 Word = Annotated[Text, AfterValidator(_one_line)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Host = Annotated[str, as_written, that(is_host), Field(description=_HOST)]
-SafeUrl = Annotated[str, that(is_safe_url), Field(pattern="^[Hh][Tt][Tt][Pp][Ss]?://", description=_URL)]
+SafeUrl = Annotated[str, Field(pattern="^[Hh][Tt][Tt][Pp][Ss]?://", description=_URL), that(is_safe_url)]
 Place = Annotated[Path, read_by(_place), Field(description="a path")]
 Location = Annotated[
     Path | str,
-    read_by(_location, Annotated[str, Field(pattern=f"^({_BUCKET}|(?!.*://).*)$")]),
+    read_by(_location, Annotated[str, Field(pattern=rf"^({_BUCKET}$|(?![\s\S]*://))")] | int | float | bool),
     Field(description=_PLACE),
 ]
 DatabaseUrl = Annotated[str, read_by(lambda written: database_url(written.text, written.base), _JDBC)]

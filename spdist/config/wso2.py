@@ -16,7 +16,7 @@ from spdist.config.ignored import IGNORED
 from spdist.config.kinds import PASSWORD_IN_URL, SERVERS, STANDALONE
 from spdist.config.source import ValueNode
 
-__all__ = ["EVERYWHERE", "SHIPPED_ID", "adapted", "add_own_user", "as_server"]
+__all__ = ["CARRIERS", "EVERYWHERE", "SHIPPED_ID", "adapted", "add_own_user", "as_server"]
 
 #: ``wso2.carbon.id`` of every node, as WSO2 ships it.
 SHIPPED_ID = "wso2-sp"
@@ -28,6 +28,7 @@ EVERYWHERE = frozenset({"0.0.0.0", "::", "[::]"})
 _KAFKA = ("bootstrapURLs", "zooKeeperConfig", "zooKeeperURLs")
 _NATS = ("natsServerUrl", "clusterId")
 _CREATOR = "appCreatorClass"
+CARRIERS = (*_KAFKA, *_NATS, _CREATOR)
 #: Keys of ``siddhi.properties`` that are used.
 _SHARED = ("partitionById", "shardId")
 #: H2 in a file of its own process: WSO2's default.
@@ -135,7 +136,7 @@ def _transports(sections: Sections, tell: Tell) -> None:
     """Move Kafka's and NATS' addresses out of ``deployment.config``, where they also choose between the two."""
     section = sections.get(_DEPLOYMENT)
     given = _mapping(section)
-    asked = [name for name in (*_KAFKA, *_NATS, _CREATOR) if name in given]
+    asked = [name for name in CARRIERS if name in given]
     if section is None or not asked:
         return
     rest = {name: node for name, node in given.items() if name not in asked}
