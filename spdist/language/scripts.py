@@ -10,7 +10,10 @@ Source: io.siddhi.core.function.Script; Siddhi's own languages (JavaScript, R, S
 from __future__ import annotations
 
 import ast as python
-import inspect
+import contextlib
+import io
+import tokenize
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spdist.errors import ErrorKind, SiddhiAppError, SiddhiTypeError, UndefinedNameError
@@ -21,6 +24,8 @@ __all__ = ["LANGUAGE", "Script", "read_script"]
 
 #: The language that is run, where that is allowed; case does not matter.
 LANGUAGE = "python"
+
+_OPEN, _CLOSED = frozenset("([{"), frozenset(")]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ class Script:
     returns : Type
         The type of its result; any arguments are accepted.
     body : str
-        The lines of a Python function over `data`.
+        Statements of a Python function over `data`, from the first column on.
     """
 
     name: str
@@ -45,10 +50,16 @@ class Script:
         """Return the type of the result."""
         return self.returns
 
-    @property
-    def lines(self) -> list[str]:
-        """The source of a Python function of this name."""
-        return [f"def {self.name}(data):", *(f"    {line}" for line in self.body.splitlines())]
+    def tree(self) -> python.Module:
+        """Return the syntax of a Python function of this name, with the lines of `body`; raises as `ast.parse` does."""
+        tree = python.parse("def function(data): pass")
+        (function,) = tree.body
+        assert isinstance(function, python.FunctionDef)
+        # Not a text that is moved right under a `def`, in which lines of strings would move, too
+        statements = python.parse(self.body).body
+        # A function without a body returns null
+        function.name, function.body = self.name, statements or function.body
+        return tree
 
 
 def read_script(definition: ast.FunctionDefinition, allowed: bool) -> tuple[Script, SiddhiAppError | None]:
@@ -61,9 +72,41 @@ def read_script(definition: ast.FunctionDefinition, allowed: bool) -> tuple[Scri
     allowed : bool
         Whether apps may bring Python code.
     """
-    # A function without a body returns null
-    script = Script(definition.name, definition.returns, inspect.cleandoc(definition.body) or "pass")
+    script = Script(definition.name, definition.returns, _from_first_column(definition.body))
     return script, _wrong(definition, script, allowed)
+
+
+def _from_first_column(body: str) -> str:
+    """Return the statements of a body without the indentation that all have; what strings hold stays as written.
+
+    One that stands behind the brace, on its line, is taken for indented as the others are.
+    """
+    lines = body.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # as Python reads them
+    begun = {row: len(lines[row][:column].rpartition("\f")[2].expandtabs()) for row, column in _statements(lines)}
+    margin = min((width for row, width in begun.items() if row), default=0)
+    for row, width in begun.items():
+        lines[row] = " " * (width - margin if row else 0) + lines[row].lstrip()
+    first = next((row for row, line in enumerate(lines) if line.strip()), 0)
+    return "\n".join(lines[first:])
+
+
+def _statements(lines: list[str]) -> Iterator[tuple[int, int]]:
+    """Yield the row and column of what begins a line and is no part of a string, brackets or the line before."""
+    # Within a bracket any indentation will do
+    text = "\n".join(["(", *lines, ")"])
+    depth, begins = 0, False
+    # What cannot be read is told by who parses it
+    with contextlib.suppress(tokenize.TokenError, SyntaxError):
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.NL:
+                begins = depth == 1
+            elif token.type != tokenize.COMMENT:
+                # Neither the bracket behind the last line, nor one that nothing has opened
+                if begins and token.string not in _CLOSED:
+                    yield token.start[0] - 2, token.start[1]
+                begins = False
+                if token.type == tokenize.OP:
+                    depth += (token.string in _OPEN) - (token.string in _CLOSED)
 
 
 def _wrong(definition: ast.FunctionDefinition, script: Script, allowed: bool) -> SiddhiAppError | None:
@@ -83,10 +126,9 @@ def _wrong(definition: ast.FunctionDefinition, script: Script, allowed: bool) ->
             code=ErrorKind.UNSUPPORTED,
         )
     try:
-        python.parse("\n".join(script.lines) + "\n")
-    except (SyntaxError, ValueError) as error:
-        # The line with `def` stands in front of the body
-        line = f" in its line {error.lineno - 1}" if isinstance(error, SyntaxError) and error.lineno else ""
+        compile(script.tree(), LANGUAGE, "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = f" in its line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         said = error.msg if isinstance(error, SyntaxError) else str(error)
         return SiddhiTypeError(f"The function '{definition.name}' is no Python{line}: {said}", span=definition.span)
     return None

@@ -7,9 +7,12 @@ text stays visible: tracebacks and debuggers show the generated lines.
 from __future__ import annotations
 
 import linecache
+import re
+from ast import Module
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
+from keyword import iskeyword
 from math import isfinite
 from types import CodeType
 from typing import Any
@@ -29,7 +32,9 @@ class Bindings:
             # By identity: equal values need not be alike, as 1 and True, or 0.0 and -0.0.
             if known is value:
                 return name
-        base = "".join(c if c.isalnum() else "_" for c in hint) or "value"
+        base = re.sub(r"\W", "_", hint, flags=re.ASCII) or "value"
+        if iskeyword(base) or base[0].isdecimal():
+            base = f"_{base}"
         name, number = base, 2
         while name in self.names:
             name, number = f"{base}_{number}", number + 1
@@ -118,7 +123,7 @@ def query_of(filename: str) -> str | None:
     return None if title == "function" else title  # those that apps define are part of no query
 
 
-def build(title: str, lines: Iterable[str], bindings: Mapping[str, Any]) -> dict[str, Any]:
+def build(title: str, lines: Iterable[str], bindings: Mapping[str, Any], tree: Module | None = None) -> dict[str, Any]:
     """Run generated source and return what it defines.
 
     Parameters
@@ -129,14 +134,17 @@ def build(title: str, lines: Iterable[str], bindings: Mapping[str, Any]) -> dict
         Source lines.
     bindings : Mapping[str, Any]
         The names that it uses.
+    tree : Module, optional
+        What is run in place of the lines, where they are only a part of it.
     """
     source = "\n".join(lines) + "\n"
     # The title holds names of the app, in which anything may stand; what no file's name may have becomes an escape.
     named = title.encode("unicode_escape").decode("ascii") if not title.isprintable() else title
     filename = f"{_PREFIX}{named} {blake2b(source.encode(), digest_size=6).hexdigest()}>"
     # Without a modification time linecache keeps the entry: tracebacks show generated lines as if from a file.
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    # Split as Python counts them: strings of an app may hold what ends lines elsewhere.
+    linecache.cache[filename] = (len(source), None, [f"{line}\n" for line in source[:-1].split("\n")], filename)
     # A copy: `exec` adds what the source defines, and Python's builtins.
     namespace = dict(bindings)
-    exec(_compiled(source, filename), namespace)
+    exec(_compiled(source, filename) if tree is None else compile(tree, filename, "exec"), namespace)
     return namespace

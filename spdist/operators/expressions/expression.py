@@ -452,7 +452,9 @@ def script_function(script: Script) -> Callable[[list[Any]], Any]:
     A number becomes one of the declared type, anything becomes a string; what is no number where one is declared fails
     the event, and so does whatever the script raises.
     """
-    body: Callable[[list[Any]], Any] = build(f"function {script.name}", script.lines, {})[script.name]
+    body: Callable[[list[Any]], Any] = build(f"function {script.name}", script.body.split("\n"), {}, script.tree())[
+        script.name
+    ]
     convert = _RESULTS.get(script.returns)
     if convert is None:
         return body
