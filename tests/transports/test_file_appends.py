@@ -51,6 +51,22 @@ def test_who_stands_still_anywhere_keeps_nobody_waiting_and_does_no_harm_later(t
     assert len(stopped) > STEPS / 2
 
 
+def test_who_stands_still_finds_its_note_finished_and_nothing_after_it(tmp_path: Path) -> None:
+    for step in range(1, STEPS + 1):
+        path = tmp_path / f"out-{step}.txt"
+        path.touch()
+        with Appending(path, "a", 4, 2, str(step)) as process:
+            process.stands_still()
+            # Nothing new: it only finishes what it finds noted
+            FileAppends(path).append("a", lines("a", 0, 1))
+            process.signal(signal.SIGCONT)
+            deadline_s = time.monotonic() + 5
+            while process.runs() and time.monotonic() < deadline_s:
+                threading.Event().wait(0.01)
+            assert process.code == 0, step
+        assert by_producer(path) == {"a": [*range(4)]}, step
+
+
 def test_processes_that_stand_still_again_and_again_leave_each_line_once(tmp_path: Path) -> None:
     path, chance, pace = tmp_path / "out.txt", random.Random(7), threading.Event()
     path.touch()

@@ -139,8 +139,9 @@ class FileAppends:
             except FileExistsError:
                 return None
         numbers, done = self._numbers()
-        if max(numbers) > number or number in done:
-            # This process stood still, while others went on and deleted theirs of that number.
+        if max(numbers) > number:
+            # This process stood still, while others went on. They may have deleted theirs of that number; where the own
+            # one was first they have finished it. The newest is never deleted, even if others have finished that.
             path.unlink(missing_ok=True)
             return None
         # Only after the own note is the newest: whoever lists the directory finds one with all numbers.
