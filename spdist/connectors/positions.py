@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spdist.errors import FencedError, TransportError
-from spdist.transports.whole_files import new_file, write_whole
+from spdist.transports.whole_files import create_whole, write_whole
 
 __all__ = ["Position"]
 
@@ -77,12 +77,8 @@ class Position:
 
     def _claim(self, number: int, value: Mapping[str, Any]) -> bool:
         """Make the file with a number, and be its owner; tell whether nobody else was faster."""
-        path = self._file(number)
-        with new_file(path, _written(value)) as made:
-            try:
-                os.link(made, path)
-            except FileExistsError:
-                return False
+        if not create_whole(self._file(number), _written(value)):
+            return False
         self._own = number
         return True
 

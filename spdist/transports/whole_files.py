@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["new_file", "sync_directory", "write_whole"]
+__all__ = ["create_whole", "sync_directory", "write_whole"]
 
 
 def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
@@ -26,14 +26,28 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
     Raises
     ------
     OSError
-        It cannot be written; then it is as it was.
+        It cannot be written; then it is as it was, or, where only its name may be lost with the power, as it is to be.
     """
-    with new_file(path, content, durable=durable) as temporary:
+    with _new_file(path, content, durable=durable) as temporary:
         temporary.replace(path)
+        if durable:
+            sync_directory(path.parent)
+
+
+def create_whole(path: Path, content: bytes) -> bool:
+    """Make a file, durable and all in one moment; False where one of this name is there. Raises as `write_whole`."""
+    with _new_file(path, content, durable=True) as temporary:
+        try:
+            # A rename would replace a file that is there; a link fails, on NFS too
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        sync_directory(path.parent)
+        return True
 
 
 @contextlib.contextmanager
-def new_file(path: Path, content: bytes, *, durable: bool = True) -> Iterator[Path]:
+def _new_file(path: Path, content: bytes, *, durable: bool) -> Iterator[Path]:
     """Yield a temporary file in the directory of `path` with this content; it is deleted unless it was moved."""
     # In the same directory: a rename is atomic only within one file system; a name with a dot is passed over.
     temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from spdist.connectors.sending import SendError
-from spdist.transports.whole_files import new_file
+from spdist.transports.whole_files import create_whole
 
 __all__ = ["FileAppends"]
 
@@ -132,12 +132,9 @@ class FileAppends:
         status = os.fstat(handle)
         note = _Note(number, known, status.st_ino, status.st_size, data)
         path = self._place / str(number)
-        with new_file(path, note.written()) as made:
-            try:
-                # A link fails where the name is there: one process gets the number, with the whole content.
-                os.link(made, path)
-            except FileExistsError:
-                return None
+        # One process gets the number, with the whole content.
+        if not create_whole(path, note.written()):
+            return None
         numbers, done = self._numbers()
         if max(numbers) > number:
             # This process stood still, while others went on. They may have deleted theirs of that number; where the own

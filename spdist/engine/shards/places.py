@@ -28,7 +28,7 @@ from typing import Any
 
 from spdist.errors import ConfigError, StateError
 from spdist.transports import whole_files
-from spdist.transports.whole_files import new_file, write_whole
+from spdist.transports.whole_files import create_whole, write_whole
 
 __all__ = [
     "ObjectPlace",
@@ -155,14 +155,7 @@ def create_file(place: Place, content: bytes) -> bool:
         except (FileExistsError, AlreadyExistsError):
             return False
         return True
-    with new_file(place, content) as temporary:
-        try:
-            # A rename would replace a file that is there; a link fails, on NFS too
-            os.link(temporary, place)
-        except FileExistsError:
-            return False
-        sync_directory(place.parent)
-        return True
+    return create_whole(place, content)
 
 
 def replace_file(place: Place, content: bytes, *, durable: bool = True) -> None:
