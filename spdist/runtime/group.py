@@ -147,7 +147,7 @@ class GroupRuntime:
             flag.stop_waiting()
         finished = wait_until(lambda: ended() or self._stands() is not None, deadline) and ended()
         self.status()  # for the last counters
-        self._end_query(self._query)
+        self._end_query()
         for one in self._sources:
             one.finish(max(1.0, deadline - time.monotonic()))
         self._conclude("STOPPED")
@@ -162,7 +162,7 @@ class GroupRuntime:
         if self._stop_flag is not None:
             self._stop_flag.stop_waiting()
         _in_background(f"kill sources {self.name}", lambda: self._stop_sources(closing=True))
-        _in_background(f"kill {self.name}", lambda: self._end_query(self._query))
+        _in_background(f"kill {self.name}", self._end_query)
         for state in self._states:
             state.give_up(self.owner)
         self._conclude("STOPPED")
@@ -211,11 +211,9 @@ class GroupRuntime:
                     for one in sources:
                         one.start()
                 except BaseException:
-                    # All of it begins again where only room is missing; forgotten first, as its end is no failure
-                    with self._lock:
-                        query, self._query = self._query, None
+                    # All of it begins again where only room is missing
+                    self._end_query(forget=True)
                     self._stop_sources()
-                    self._end_query(query)
                     raise
                 self._revisions.start()
 
@@ -232,12 +230,12 @@ class GroupRuntime:
             if not self._ending.is_set():
                 log.exception("group %s did not start", self.name)
                 self._fail(error)
-                self._end_query(self._query)
+                self._end_query()
             return
         # Told to end while it began: whoever did so may have seen neither query nor sources
         if self._ending.is_set():
             self._stop_sources()
-            self._end_query(self._query)
+            self._end_query()
 
     def _start_query(self) -> None:
         """Take over the state and start the query, once the brokers of users' topics answer."""
@@ -332,7 +330,11 @@ class GroupRuntime:
             return False
         return not _is_active(self._query)
 
-    def _end_query(self, query: StreamingQuery | None) -> None:
+    def _end_query(self, *, forget: bool = False) -> None:
+        with self._lock:
+            query = self._query
+            if forget:  # before it ends, as that is no failure
+                self._query = None
         _stop(query, self.name)
         if self._stop_flag is not None:
             shutil.rmtree(self._stop_flag.directory, ignore_errors=True)
