@@ -23,6 +23,7 @@ from spdist.config import load_config
 from spdist.config.allowed import Allowed
 from spdist.connectors.http.addresses import HttpAddress, sources_at
 from spdist.connectors.http.ports import HttpPort
+from spdist.errors import TransportError
 from spdist.planning.topology import Assignment
 from spdist.services.process import free_port
 from spdist.transports.sockets.connections import ConnectionLimits
@@ -287,6 +288,26 @@ def test_servers_of_one_address_leave_the_port_to_the_active_one(
     eventually(lambda: left in caplog.text, "the second does not listen there")
     first.stop()
     eventually(lambda: machines.status("server-2") == 200, "it does when it is active")
+
+
+def test_nobody_waits_for_ever_for_one_who_does_not_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spdist.connectors.http.ports._ENDING_S", 0.2)
+    address = HttpAddress("127.0.0.1", free_port(), "/in")
+    port = HttpPort.shared(address, ConnectionLimits())
+    stop, stopping, ended = port._listener.stop, threading.Event(), threading.Event()
+    monkeypatch.setattr(port._listener, "stop", lambda: (stopping.set(), ended.wait(10), stop()))
+    leaving = threading.Thread(target=port.leave)
+    leaving.start()
+    assert stopping.wait(10)
+    try:
+        with pytest.raises(
+            TransportError, match=rf"127\.0\.0\.1:{address.port}: the source .* does not end; waited 0\.2 s"
+        ):
+            HttpPort.shared(address, ConnectionLimits())
+    finally:
+        ended.set()
+        leaving.join()
+    HttpPort.shared(address, ConnectionLimits()).leave()  # the next attempt has it
 
 
 def test_who_begins_while_the_last_one_leaves_gets_the_port(monkeypatch: pytest.MonkeyPatch) -> None:

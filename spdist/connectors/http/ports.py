@@ -22,6 +22,8 @@ __all__ = ["LATER", "Closed", "HttpPort"]
 
 #: The header of what is to be sent again soon.
 LATER: Mapping[str, str] = {"Retry-After": "1"}
+#: How long somebody who begins waits for the one before: longer than a `Listener` may take to end.
+_ENDING_S = 15.0
 #: From a path at which no source listens to the JSON that is answered with 503; None for 404.
 Closed = Callable[[str], Mapping[str, Any] | None]
 
@@ -66,11 +68,22 @@ class HttpPort:
 
     @classmethod
     def shared(cls, address: HttpAddress, limits: ConnectionLimits, closed: Closed | None = None) -> HttpPort:
-        """Return the port of an address, which is open as long as somebody uses it; from now on with this `closed`."""
+        """Return the port of an address, which is open as long as somebody uses it; from now on with this `closed`.
+
+        Raises
+        ------
+        TransportError
+            Nobody can listen there, who did has not ended in time, or they show another certificate.
+        """
         with cls._lock:
             place = address.host, address.port
             # Who was left by its last user still has the socket while it finishes its requests, for a few seconds.
-            cls._lock.wait_for(lambda: place not in cls._open or cls._open[place]._users)
+            if not cls._lock.wait_for(lambda: place not in cls._open or cls._open[place]._users, _ENDING_S):
+                raise TransportError(
+                    f"cannot listen on {address.host}:{address.port}: the source that listened there does not end; "
+                    f"waited {_ENDING_S:g} s",
+                    hint="try again once its requests are answered, or start this process anew",
+                )
             # Port 0 asks the system for a new one each time, so it is never shared.
             port = cls._open.get(place) if address.port else None
             if port is None:
