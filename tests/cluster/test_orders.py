@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -98,49 +98,61 @@ def undone(count: int, process: int = 1) -> list[Undone]:
     return [Undone("Trades.Clean", n, "Trades-filter-1", process, n, 0) for n in range(count)]
 
 
-def test_a_heartbeat_has_room_for_the_outcomes_of_many_large_groups(eventually: Eventually) -> None:
-    runner = OrderRunner(lambda one: OutcomeMessage(id=one.id, undone=undone(9_000)), lambda: None)
+def revisions(count: int, process: int = 1) -> list[str]:
+    return [f"{process}{n:08}__{'é' * 240}" for n in range(count)]
+
+
+@pytest.mark.parametrize("found", [{"undone": undone(9_000)}, {"revisions": revisions(10_000)}])
+def test_a_heartbeat_has_room_for_the_outcomes_of_many_large_groups(
+    eventually: Eventually, found: dict[str, Any]
+) -> None:
+    runner = OrderRunner(lambda one: OutcomeMessage(id=one.id, **found), lambda: None)
     runner.begin([order("a"), order("b")])
     eventually(lambda: None not in runner._outcomes.values(), "both are carried out")
     beat = HeartbeatRequest.from_report(WorkerReport("w", "http://w:1", False, "life", 1, 0), runner.outcomes())
-    assert len(beat.to_json()) <= MAX_BODY_BYTES
+    assert len(beat.to_json().encode()) <= MAX_BODY_BYTES
 
 
 @given(
-    counts=st.lists(st.integers(0, 60), min_size=1, max_size=3),
+    asked=st.lists(st.tuples(st.sampled_from(["restore", "revisions"]), st.integers(0, 60)), min_size=1, max_size=3),
     happens=st.lists(st.sampled_from(["heartbeat lost", "answer lost", "new process", "answered"]), max_size=12),
 )
 def test_a_leader_hears_the_whole_outcome_of_one_process_whatever_is_lost(
-    counts: list[int], happens: list[str]
+    asked: list[tuple[Literal["restore", "revisions"], int]], happens: list[str]
 ) -> None:
     book, processes = OrderBook(), itertools.count(1)
 
     def started() -> OrderRunner:
         process, ended = next(processes), threading.Semaphore(0)
-        runner = OrderRunner(
-            lambda one: OutcomeMessage(id=one.id, undone=undone(int(one.instance), process)), ended.release, room=2_000
-        )
+
+        def perform(one: OrderMessage) -> OutcomeMessage:
+            if one.kind == "restore":
+                return OutcomeMessage(id=one.id, undone=undone(int(one.instance), process))
+            return OutcomeMessage(id=one.id, revisions=revisions(int(one.instance), process))
+
+        runner = OrderRunner(perform, ended.release, room=2_000)
         orders = book.open_for("w")
         runner.begin(orders)
         assert all(ended.acquire(timeout=10) for _ in orders)
         return runner
 
-    told = [book.give("w", "restore", str(count)) for count in counts]
+    told = [book.give("w", kind, str(count)) for kind, count in asked]
     runner = started()
-    for event in [*happens, *["answered"] * (sum(counts) + len(counts))]:
+    for event in [*happens, *["answered"] * (sum(count for _, count in asked) + len(asked))]:
         if event == "new process":
             runner = started()
             continue
         parts = runner.outcomes()
-        assert sum(len(one.to_json()) for one in parts) <= 2_200
+        assert sum(len(one.to_json().encode()) for one in parts) <= 2_200
         if event != "heartbeat lost":
             book.record("w", parts)
         if event == "answered":
             runner.begin(book.open_for("w"))
     assert book.open_for("w") == [] and runner.outcomes() == []
-    for count, outcome in zip(counts, told, strict=True):
-        heard = outcome.result(timeout=0).undone
-        assert heard in [undone(count, process) for process in range(1, next(processes))]
+    last = next(processes)
+    for (kind, count), outcome in zip(asked, told, strict=True):
+        heard, found = outcome.result(timeout=0), undone if kind == "restore" else revisions
+        assert [*heard.found] in [found(count, process) for process in range(1, last)]
 
 
 @pytest.mark.parametrize(

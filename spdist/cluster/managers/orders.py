@@ -33,7 +33,7 @@ class _GivenOrder:
     order: OrderMessage
     outcome: Future[OutcomeMessage]
     #: what is known of an outcome that comes in parts
-    undone: tuple[Undone, ...] = ()
+    found: tuple[str | Undone, ...] = ()
 
 
 class OrderBook:
@@ -73,12 +73,12 @@ class OrderBook:
                 if given is None:
                     continue
                 # A part that is told again, or by another process of the worker, replaces what was known from there on
-                undone = (*given.undone[: outcome.after], *outcome.undone)
+                found = (*given.found[: outcome.after], *outcome.found)
                 if outcome.left:
-                    orders[outcome.id] = replace(given, undone=undone)
+                    orders[outcome.id] = replace(given, found=found)
                     continue
             if outcome.error is None:
-                given.outcome.set_result(outcome.model_copy(update={"undone": list(undone)}))
+                given.outcome.set_result(outcome.with_found(found))
             else:
                 given.outcome.set_exception(read_error(outcome.error, f"{given.order.kind} on worker {worker}"))
 
@@ -117,7 +117,7 @@ class OrderRunner:
         self._finished = finished
         self._room = room
         self._lock = threading.Lock()
-        #: how many of what an outcome says is undone the leader has, and has with the heartbeat that was made last
+        #: how many of what an order has found the leader has, and has with the heartbeat that was made last
         self._heard: dict[str, int] = {}
         self._told: dict[str, int] = {}
         self._outcomes: dict[str, OutcomeMessage | None] = {}
@@ -154,7 +154,8 @@ class OrderRunner:
                 if parts and room < 0:
                     break
                 parts.append(part)
-                self._told[key] = part.after + len(part.undone)
+                # Where it is listed though its end was told, the leader does not know it: from the beginning
+                self._told[key] = part.after + len(part.found) if part.left else 0
         return parts
 
     def _carry_out(self, order: OrderMessage) -> None:

@@ -7,7 +7,7 @@ field names), and our fields in addition. Passwords never cross: WSO2 sends thos
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from itertools import accumulate, takewhile
 from typing import Annotated, Any, Literal, TypeVar
@@ -197,17 +197,31 @@ class OutcomeMessage(_WithUndone):
     id: _Name
     revisions: Annotated[list[_Name], Field(max_length=10_000)] = []
     error: dict[str, Any] | None = None
-    #: how many of `undone` were told before, and how many are to follow
+    #: how many of what it has found were told before, and how many are to follow
     after: _Count = 0
     left: _Count = 0
 
+    @property
+    def found(self) -> tuple[str | Undone, ...]:
+        """What an order was to find, in the order in which it is told."""
+        return (*self.revisions, *self.undone)
+
+    def with_found(self, found: Sequence[str | Undone], after: int = 0, left: int = 0) -> OutcomeMessage:
+        """Return it with this in place of what it has found."""
+        names, undone = (
+            [one for one in found if isinstance(one, str)],
+            [one for one in found if isinstance(one, Undone)],
+        )
+        return self.model_copy(update={"revisions": names, "undone": undone, "after": after, "left": left})
+
     def part(self, after: int, room: int) -> OutcomeMessage:
-        """Return it with what follows the first `after` of `undone`, as much of that as fits into `room` bytes."""
-        # With its spaces and escapes, this is longer than what is sent
-        sizes = accumulate(len(json.dumps(asdict(one))) for one in self.undone[after:])
+        """Return it with what follows the first `after` of what it has found, as much as fits into `room` bytes."""
+        found = self.found
+        # With its spaces and escapes, and a comma for each, this is no shorter than what is sent
+        texts = (json.dumps(one if isinstance(one, str) else asdict(one)) for one in found[after:])
+        sizes = accumulate(len(text) + 1 for text in texts)
         end = after + sum(1 for _ in takewhile(lambda size: size <= room, sizes))
-        told = {"undone": self.undone[after:end], "after": after, "left": len(self.undone) - end}
-        return self.model_copy(update=told)
+        return self.with_found(found[after:end], after, len(found) - end)
 
 
 class Memory(Message):
