@@ -6,12 +6,14 @@ Two readings, never to be mixed: `now_ms` may step (an operator or NTP sets it) 
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 __all__ = ["Clock", "ManualClock", "SystemClock", "iso_ms", "written_ms"]
 
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -102,11 +104,14 @@ def iso_ms(text: str) -> int:
 
 
 def written_ms(text: str) -> int:
-    """Return a time that a person writes, ms since epoch or as `iso_ms` has it, as ms since epoch.
+    """Return a time that a person writes as ms since epoch: such a number of at most 18 digits, or as `iso_ms` has it.
+
+    Spaces around it do not matter. `spdist.frames.written_instant` takes these and more, and takes a second to load.
 
     Raises
     ------
     ValueError
         It is neither.
     """
-    return int(text) if text.removeprefix("-").isdecimal() else iso_ms(text)
+    text = text.strip()
+    return int(text) if _WHOLE.fullmatch(text) else iso_ms(text)

@@ -39,10 +39,16 @@ def test_a_manual_clock_is_wound_by_hand() -> None:
 @given(st.integers(-62_135_596_800_000, 253_402_300_799_999), st.integers(0, 999))
 def test_a_written_time_is_its_ms_and_what_is_finer_is_cut_off(ms: int, finer: int) -> None:
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms, microseconds=finer)
-    assert written_ms(str(ms)) == written_ms(at.isoformat()) == written_ms(at.replace(tzinfo=None).isoformat()) == ms
+    assert (
+        written_ms(str(ms))
+        == written_ms(f" {ms}\n")
+        == written_ms(at.isoformat())
+        == written_ms(at.replace(tzinfo=None).isoformat())
+        == ms
+    )
 
 
-@pytest.mark.parametrize("text", ["soon", "", "-", "--5", "1_000", "2004-13-01"])
+@pytest.mark.parametrize("text", ["soon", "", "-", "--5", "1_000", "2004-13-01", "9" * 19, "9" * 5000, "\uff11\uff12"])
 def test_what_is_no_written_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         written_ms(text)

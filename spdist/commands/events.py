@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -226,11 +227,13 @@ def _time(value: Any) -> int:
         return int(time.time() * 1000)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    text = str(value).strip()
-    try:
+    text = str(value)
+    with suppress(ValueError):
         return written_ms(text)
-    except ValueError:
-        raise MappingError(f"{text!r} is no time: write ms since 1970 or ISO 8601") from None
+    # Only for a form that is seldom written: it takes a second to load
+    from spdist.frames import written_instant
+
+    return written_instant(text)
 
 
 @connected

@@ -101,8 +101,7 @@ def _run(
 ) -> None:
     from spdist.engine.local.recorded import written_streams
     from spdist.facade import check
-    from spdist.frames import check_suffix, instant, read_streams, write_file
-    from spdist.java.numbers import whole_number
+    from spdist.frames import check_suffix, read_streams, write_file, written_instant
     from spdist.language.checking.scope import undefined
     from spdist.result import run_recorded
 
@@ -112,8 +111,7 @@ def _run(
     text = read_text(file)
     with explained(), _progress() as tell:
         checked = check(text)
-        number = None if until is None else whole_number(until)
-        end = None if until is None else instant(until if number is None else number)
+        end = None if until is None else written_instant(until)
         # A slip is told before the run, not after it.
         for stream, path in targets.items():
             if stream not in (written := written_streams(checked)):

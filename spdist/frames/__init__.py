@@ -5,7 +5,7 @@ from __future__ import annotations
 from spdist.frames.events import StreamEvents, arrow_table
 from spdist.frames.files import check_suffix, write_file
 from spdist.frames.reading import read_events, read_streams, to_events, to_frame
-from spdist.frames.times import TimeUnit, instant
+from spdist.frames.times import TimeUnit, instant, written_instant
 from spdist.frames.values import to_row
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "to_frame",
     "to_row",
     "write_file",
+    "written_instant",
 ]

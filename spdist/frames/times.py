@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from spdist.clock import iso_ms
+from spdist.clock import iso_ms, written_ms
 from spdist.errors import MappingError
 from spdist.frames.values import as_arrow, decoded, is_text
 from spdist.language.checking.scope import suggestion
 from spdist.language.types import Schema
 from spdist.mapping.bounds import shown
 
-__all__ = ["TIME_COLUMNS", "TimeUnit", "instant", "milliseconds", "time_column"]
+__all__ = ["TIME_COLUMNS", "TimeUnit", "instant", "milliseconds", "time_column", "written_instant"]
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 
@@ -88,6 +88,22 @@ def instant(value: SupportsIndex | str | date) -> int:
         return int(milliseconds([value], "until")[0])
     except MappingError:
         raise MappingError(f"{shown(value)} is no time", hint=_HINT) from None
+
+
+def written_instant(text: str) -> int:
+    """Return a point in time as a person writes it in a command: ms since 1970, or ISO 8601 text.
+
+    A number is ms, also one of four digits: no year.
+
+    Raises
+    ------
+    MappingError
+        It is neither.
+    """
+    try:
+        return written_ms(text)
+    except ValueError:
+        return instant(text)
 
 
 def milliseconds(values: Any, name: str, unit: TimeUnit | None = None) -> Any:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
-from spdist.clock import written_ms
-from spdist.errors import NotebookError
+from spdist.errors import MappingError, NotebookError
 
 __all__ = ["COMMANDS", "CellArguments", "cell_arguments", "command_arguments", "help_text", "options"]
 
@@ -107,10 +106,12 @@ def _fed(text: str) -> tuple[str, str]:
 
 
 def _time(text: str) -> int:
-    """Return a time as ms since epoch: such a number, or ISO 8601, in UTC where it names no zone."""
+    """Return a time as `spdist.frames.written_instant` does."""
+    from spdist.frames import written_instant
+
     try:
-        return written_ms(text)
-    except ValueError:
+        return written_instant(text)
+    except MappingError:
         raise argparse.ArgumentTypeError(f"'{text}' is no time, in ms since 1970 or as 2026-01-31T12:00") from None
 
 
