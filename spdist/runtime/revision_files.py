@@ -126,6 +126,7 @@ def take(location: Place, instance: str, revision: str, target: Place) -> None:
         There is no state yet, or files cannot be written.
     """
     whole = state_directory(location, instance)
+    problem: BaseException | None = None
     for _ in range(_ATTEMPTS):
         # Of what lies in a bucket, nothing counts before the manifest does; a directory gets its name when it is whole.
         temporary = target.parent / f".{uuid.uuid4().hex}.tmp" if isinstance(target, Path) else target
@@ -149,11 +150,11 @@ def take(location: Place, instance: str, revision: str, target: Place) -> None:
             create_file(temporary / MANIFEST, json.dumps(manifest, indent=1).encode())
             if isinstance(temporary, Path) and isinstance(target, Path):
                 temporary.rename(target)
-        except FileNotFoundError:  # the group took a snapshot and deleted what came before it
-            remove_tree(temporary)
-            continue
         except BaseException as error:
             remove_tree(temporary)
+            if _is_missing(error):  # the group took snapshots and deleted what came before them
+                problem = error
+                continue
             if not isinstance(error, OSError):
                 raise
             raise StateError(
@@ -161,7 +162,14 @@ def take(location: Place, instance: str, revision: str, target: Place) -> None:
                 hint=f"{location} needs space, and must be a bucket or on a file system with hard links",
             ) from error
         return
+    if isinstance(problem, StateError):  # each time: it is not there, and says so itself
+        raise problem
     raise StateError(f"the state of {instance} changes too fast to keep it", hint="try again")
+
+
+def _is_missing(error: BaseException) -> bool:
+    """Tell whether a file is missing, be it one that was to be linked or one that was read."""
+    return isinstance(error.__cause__ if isinstance(error, StateError) else error, FileNotFoundError)
 
 
 def put_back(location: Place, instance: str, source: Place, undone: Sequence[Undone] = ()) -> WentBack:

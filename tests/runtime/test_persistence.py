@@ -162,6 +162,43 @@ def test_a_group_keeps_one_cut_however_long_it_runs(location: Path, persistence:
     assert Group(location, "two", snapshot_every=2).store.newest_cut() is not None, "until its first batch"
 
 
+@pytest.mark.parametrize("looked", ["last", "newest_cut", "base"])
+def test_a_revision_is_taken_though_the_group_deletes_what_was_to_be_in_it(
+    location: Path, persistence: FileSystemPersistenceStore, monkeypatch: pytest.MonkeyPatch, looked: str
+) -> None:
+    group = Group(location, "one", snapshot_every=1)
+    group.run(3)
+    look, looks = getattr(StateStore, looked), list[int]()
+
+    def looks_and_stands_still(store: StateStore, *given: object) -> object:
+        found = look(store, *given)
+        if not looks:
+            looks.append(store.numbers("segment")[-1])
+            group.run(4)  # as many snapshots
+            assert not store.path("segment", looks[0]).exists()
+        return found
+
+    monkeypatch.setattr(StateStore, looked, looks_and_stands_still)
+    persistence.save(NAME, "1000__App")
+    monkeypatch.undo()
+    assert looks
+    remove_tree(state_directory(location, NAME))
+    persistence.restore(NAME, "1000__App")
+    again = Group(location, "two")
+    again.run(1)
+    assert again.total == 8
+
+
+def test_a_segment_that_stays_missing_is_named(
+    location: Path, persistence: FileSystemPersistenceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Group(location, "one").run(3)
+    monkeypatch.setattr(StateStore, "newest_cut", lambda _store: (99, Cut({}, 0, 99)))
+    with pytest.raises(StateError, match=r"segment-0*99 is missing"):
+        persistence.save(NAME, "1000__App")
+    assert persistence.revisions(NAME) == []
+
+
 def test_a_deleted_revision_is_gone(location: Path, persistence: FileSystemPersistenceStore) -> None:
     Group(location, "one").run(1)
     for millis in (1, 2):

@@ -444,8 +444,8 @@ class StateStore:
                 return unsealed(kind, number, copy, path)
         try:
             content = path.read_bytes()
-        except FileNotFoundError:
-            raise StateError(f"{path} is missing", hint="restore the newest revision of this group") from None
+        except FileNotFoundError as error:
+            raise StateError(f"{path} is missing", hint="restore the newest revision of this group") from error
         except OSError as error:
             raise StateError(f"{path} cannot be read: {error}") from error
         return unsealed(kind, number, content, path)
