@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -76,18 +78,81 @@ def _held_by(row: Any, payloads: list[bytes]) -> None:
 
 def test_topics_whose_ends_spark_does_not_know_yet_have_nothing_to_read() -> None:
     """Its progress says null then, as text."""
-    source = {"endOffset": '{"in":{"0":60}}', "latestOffset": "null"}
-    batch = {
-        "batchId": 0,
-        "durationMs": {},
-        "sources": [source, {"endOffset": None, "latestOffset": None}],
-        "observedMetrics": {_OBSERVED: dict.fromkeys(OBSERVED_COLUMNS, 0)},
-    }
-    status = {"isDataAvailable": False, "isTriggerActive": False, "message": ""}
-    query: Any = SimpleNamespace(isActive=True, exception=lambda: None, recentProgress=[batch], status=status, name="q")
-    progress = RealtimeQuery(query).progress()
+    batch = Told(0, sources=({"in": {"0": 60}}, None), latest="null")
+    progress = RealtimeQuery(told_of([batch])).progress()
     assert progress is not None
     assert (progress.batches, progress.lag) == (1, 0)
+
+
+def test_each_batch_is_counted_once_and_read_once_whatever_spark_tells_between_two_looks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    # The first look reads from where a checkpoint goes on; an idle query tells again and again of its next batch
+    told = [Told(7, records=3), Told(8, observed=False), Told(8, observed=False)]
+    query = RealtimeQuery(told_of(told))
+    for later, records, batches in (
+        ([], 3, 8),
+        ([Told(number, records=1) for number in range(8, 48)], 43, 48),
+        ([Told(48, observed=False)], 43, 48),
+        ([Told(48, records=2)], 45, 49),
+    ):
+        told += later
+        progress = query.progress()
+        assert progress is not None
+        assert (progress.totals["records"], progress.batches) == (records, batches)
+    assert [one.read for one in told] == [1] * len(told)
+    assert caplog.text == ""
+    told[:] = [Told(number, records=1) for number in range(60, 80)]
+    query.progress()
+    assert "its counters are without those of 11 batches" in caplog.text
+
+
+class Told:
+    """What Spark tells of a batch, as its object in the JVM."""
+
+    def __init__(
+        self, number: int, records: int = 0, observed: bool = True, sources: tuple[Any, ...] = (), latest: Any = None
+    ) -> None:
+        self.number, self.read = number, 0
+        self.at = f"2026-01-31T12:00:00.{next(MOMENTS):03}Z"
+        rate = {"numInputRows": 0, "inputRowsPerSecond": 0.0, "processedRowsPerSecond": 0.0}
+        counts = dict.fromkeys(OBSERVED_COLUMNS, 0) | {"records": records}
+        self.told = {
+            "id": str(uuid.uuid4()),
+            "runId": str(uuid.uuid4()),
+            "name": "q",
+            "timestamp": self.at,
+            "batchId": number,
+            "batchDuration": 0,
+            "durationMs": {},
+            "stateOperators": [],
+            "sources": [
+                {"description": "", "startOffset": None, "endOffset": end, "latestOffset": latest} | rate
+                for end in sources
+            ],
+            "sink": {"description": "", "numOutputRows": 0},
+            "observedMetrics": {_OBSERVED: counts} if observed else {},
+        } | rate
+
+    def batchId(self) -> int:
+        return self.number
+
+    def timestamp(self) -> str:
+        return self.at
+
+    def json(self) -> str:
+        self.read += 1
+        return json.dumps(self.told)
+
+
+MOMENTS = itertools.count()
+
+
+def told_of(batches: list[Told]) -> Any:
+    """Return a query of Spark's that tells this of its batches."""
+    status = {"isDataAvailable": False, "isTriggerActive": False, "message": ""}
+    jvm = SimpleNamespace(recentProgress=lambda: batches)
+    return SimpleNamespace(isActive=True, exception=lambda: None, _jsq=jvm, status=status, name="q")
 
 
 class Wire:
@@ -187,3 +252,22 @@ def test_from_kafka_to_kafka_nothing_is_lost_or_contradicted_by_a_restart(
     wire.poll()
     assert wire.contradictions == []
     assert wire.results() == wanted
+
+
+@pytest.mark.spark
+def test_many_batches_between_two_looks_are_all_counted(
+    host: SparkHost, wire: Wire, tmp_path: Path, eventually: Callable[..., object]
+) -> None:
+    settings = RealtimeSettings(f"q {wire.own}", str(tmp_path / "checkpoint"), "micro-batch")
+    query = start_realtime(host, planned(wire.servers, wire.app()), settings)
+    try:
+        for number in range(22):
+            wire.send([b"no event"])
+            commit = tmp_path / "checkpoint" / "commits" / str(number)
+            eventually(commit.exists, f"batch {number}", 60)  # each in one of its own
+        eventually(lambda: query.query.lastProgress["batchId"] == 21, "the last batch is told")
+        progress = query.progress()
+        assert progress is not None
+        assert (progress.batches, progress.totals["records"], progress.totals["unreadable"]) == (22, 22, 22)
+    finally:
+        query.stop()

@@ -12,10 +12,11 @@ import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spdist.config.allowed import Allowed
@@ -40,6 +41,9 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
+#: Of how many batches Spark keeps what they counted until somebody looks: some seconds pass between two looks, and
+#: short ones take a tenth of one. A megabyte.
+_REMEMBERED = 200
 #: The counters of a batch.
 OBSERVED_COLUMNS = ("records", "unreadable", "left_out", "lost", "results")
 _OBSERVED = "spdist"
@@ -119,6 +123,8 @@ class RealtimeQuery:
         self._steady = steady
         self._totals = dict.fromkeys(OBSERVED_COLUMNS, 0)
         self._counted = -1
+        #: the newest entry of Spark's progress that was looked at
+        self._seen: tuple[int, str] | None = None
         self._batch_ms = 0
         self._lag = 0
         self._lock = threading.Lock()
@@ -134,10 +140,8 @@ class RealtimeQuery:
         if error is not None or not active:
             raise error or EngineError("the query ended without being asked to")
         with self._lock:
-            for one in self.query.recentProgress:
-                # Spark reports its latest batches at each call, those that were counted before too.
-                if one["batchId"] > self._counted:
-                    self._count(one)
+            for one in self._progressed():
+                self._count(one)
         status: Any = self.query.status
         reads = not self._steady and status["isDataAvailable"]
         # A trigger is active also while Spark only looks whether there is anything to read.
@@ -146,9 +150,27 @@ class RealtimeQuery:
             return None
         return QueryProgress(self._counted + 1, dict(self._totals), self._batch_ms, max(self._lag, int(reads)))
 
-    def _count(self, progress: Any) -> None:
+    def _progressed(self) -> list[StreamingQueryProgress]:
+        """Return what Spark has told of its batches since the last look, the oldest first.
+
+        Not by `recentProgress`, which reads all that Spark remembers anew: a millisecond for each batch.
+        """
+        told, found = cast("Any", self.query)._jsq.recentProgress(), list[StreamingQueryProgress]()
+        for place in reversed(range(len(told))):
+            one = told[place]
+            if (one.batchId(), one.timestamp()) == self._seen:
+                return found[::-1]
+            found.append(StreamingQueryProgress.fromJson(json.loads(one.json())))
+        # All are new: those that Spark has forgotten meanwhile are in no count
+        missed = found[-1].batchId - self._counted - 1 if found and self._counted >= 0 else 0
+        if missed > 0:
+            log.warning("query %s: its counters are without those of %d batches", self.query.name, missed)
+        return found[::-1]
+
+    def _count(self, progress: StreamingQueryProgress) -> None:
+        self._seen = progress["batchId"], progress["timestamp"]
         observed = progress["observedMetrics"].get(_OBSERVED)
-        if observed is None:
+        if observed is None or progress["batchId"] <= self._counted:
             return  # an idle query reports without
         self._counted, self._batch_ms = progress["batchId"], progress["durationMs"].get("triggerExecution", 0)
         self._lag = sum(
@@ -202,7 +224,10 @@ def start_realtime(host: SparkHost, plan: RealtimePlan, settings: RealtimeSettin
     if settings.mode == "real-time" and not host.streams_kafka:
         hint = "the connector is fetched now: start the host again, or use micro-batches"
         raise EngineError("real-time mode needs Kafka's connector from the start", hint=hint)
-    reader = host.session.readStream.format("kafka").options(**_connection(plan.source_options, "source", host.allowed))
+    # Of its own, in which others set nothing, and which remembers more than islands need, whose counters are sums
+    session = host.session.newSession()
+    session.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(_REMEMBERED))
+    reader = session.readStream.format("kafka").options(**_connection(plan.source_options, "source", host.allowed))
     reader = reader.option(*_subscription(plan)).option("startingOffsets", settings.starting)
     results = transformed(plan, reader.load())
     writer = (
@@ -217,7 +242,7 @@ def start_realtime(host: SparkHost, plan: RealtimePlan, settings: RealtimeSettin
         writer = writer.trigger(**trigger).outputMode("update")
     elif settings.mode == "available-now":
         writer = writer.trigger(availableNow=True)
-    # Another start may have changed settings of the session for itself, which this query would take over.
+    # Another start may have changed the environment of Spark's processes for itself, which this query would take over.
     with host.lock:
         return RealtimeQuery(writer.start(), settings.mode == "real-time")
 
