@@ -40,6 +40,7 @@ from spdist.display import bytes_text
 from spdist.errors import EngineError, ErrorKind, SiddhiAppError
 from spdist.headless import stop_signal
 from spdist.headless.lean import without_iris
+from spdist.java.numbers import whole_number
 
 if TYPE_CHECKING:
     from spdist.planning.topology import Assignment, Topology
@@ -343,9 +344,10 @@ def services_up(
 def _topic(text: str) -> tuple[str, int]:
     """Read ``NAME[:PARTITIONS]``."""
     name, _, partitions = text.partition(":")
-    if not _TOPIC.fullmatch(name) or not (partitions or "1").isdecimal() or int(partitions or "1") < 1:
+    count = whole_number(partitions or "1", 1)
+    if not _TOPIC.fullmatch(name) or count is None:
         raise typer.BadParameter(f"'{text}' is no topic; for example: orders:3", param_hint="--topic")
-    return name, int(partitions or "1")
+    return name, count
 
 
 @services_app.command("list")

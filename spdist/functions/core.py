@@ -148,7 +148,10 @@ def _parse_integer(low: int, high: int) -> Callable[[str], int | None]:
         digits = text[1:] if text[:1] in ("+", "-") else text
         if not digits.isdecimal():
             return None
-        number = int(text)
+        try:
+            number = int(text)
+        except ValueError:  # of thousands of digits
+            return None
         return number if low <= number <= high else None
 
     return parse

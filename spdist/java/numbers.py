@@ -49,7 +49,7 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 _SCRATCH = array("f", [0.0])
 _EXACT_IN_DOUBLE = 2**53
 # So many digits are in the range of a long for certain
-_WHOLE = re.compile(r"\s*-?\d{1,18}\s*")
+_WHOLE = re.compile(r"\s*-?[0-9]{1,18}\s*")
 
 
 def wrap32(value: int) -> int:
@@ -62,9 +62,13 @@ def wrap64(value: int) -> int:
     return ((value + 0x8000_0000_0000_0000) & 0xFFFF_FFFF_FFFF_FFFF) - 0x8000_0000_0000_0000
 
 
-def whole_number(text: str) -> int | None:
-    """Return the whole number that a setting is, or None: at most 18 digits, and possibly a minus sign in front."""
-    return int(text) if _WHOLE.fullmatch(text) else None
+def whole_number(text: str, least: int = LONG_MIN, most: int = LONG_MAX) -> int | None:
+    """Return the whole number that an option or setting is, or None where it is none, or too small or too large.
+
+    That are up to 18 of the digits 0 to 9, and possibly a minus sign in front; spaces around them do not matter.
+    """
+    number = int(text) if _WHOLE.fullmatch(text) else None
+    return number if number is not None and least <= number <= most else None
 
 
 def float32(value: float) -> float:

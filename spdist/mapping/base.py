@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from spdist.errors import MappingError, SiddhiTypeError
+from spdist.java.numbers import whole_number
 from spdist.language import ast
 from spdist.language.types import Schema
 from spdist.mapping.bounds import MAX_BYTES
@@ -126,14 +127,15 @@ class MapSetting:
     def max_bytes(self) -> int:
         """How large a payload may be, bytes; ``max.payload.size`` of the mapping (ours) says it for large files."""
         written = self.text("max.payload.size", str(MAX_BYTES)).strip()
-        if not written.isdecimal() or not int(written):
+        largest = whole_number(written, 1)
+        if largest is None:
             span = None if self.annotation is None else self.annotation.span
             raise SiddhiTypeError(
                 f"'max.payload.size' is a number of bytes, not '{written}'",
                 span=span,
                 hint=f"for example: max.payload.size='{4 * MAX_BYTES}'",
             )
-        return int(written) if self.limit is None else self.limit
+        return largest if self.limit is None else self.limit
 
     def text(self, key: str, default: str) -> str:
         """Return an option."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spdist.errors import SiddhiTypeError
+from spdist.java.numbers import whole_number
 from spdist.mapping.base import TRANSPORT_PREFIX, Event, Lost, MapSetting, mapped_attributes, readable
 from spdist.mapping.bounds import check_events, shown
 from spdist.mapping.values import read_text, reader_of, writer_of
@@ -82,10 +83,11 @@ def _text(payload: Any) -> str:
 def _in_order(setting: MapSetting, elements: Sequence[Any]) -> tuple[str, ...]:
     columns = {}
     for element in elements:
-        if element.key is None or not element.value.isdecimal() or setting.schema.index(element.key) is None:
+        column = whole_number(element.value, 0)
+        if element.key is None or column is None or setting.schema.index(element.key) is None:
             hint = "for example: @payload(a='0', b='1')"
             raise SiddhiTypeError("a csv payload names attributes and their columns", span=element.span, hint=hint)
-        columns[int(element.value)] = element.key
+        columns[column] = element.key
     return tuple(columns[column] for column in sorted(columns))
 
 
@@ -107,7 +109,11 @@ class CsvSource:
         self._fail = setting.flag("fail.on.unknown.attribute", True)
         self._header_due = setting.flag("header.present", False)
         mapped = mapped_attributes(setting)
-        self._columns = list(map(str, range(len(setting.schema.names)))) if mapped is None else list(mapped)
+        #: the place in a line of each attribute, or the property of the transport that it is
+        self._columns: list[int | str] = [*range(len(setting.schema.names))]
+        if mapped is not None:
+            places = (whole_number(one, 0) for one in mapped)
+            self._columns = [one if place is None else place for one, place in zip(mapped, places, strict=True)]
 
     def read(self, payload: Any, properties: Mapping[str, Any], now: int, lost: Lost) -> list[list[Event]]:
         """Return the lines as one chunk."""
@@ -136,11 +142,10 @@ class CsvSource:
         """
         columns, delimiter = self._columns, self._delimiter
         # The header is in the state of `read`, and properties (trp:) do not come with payloads that are read together.
-        if self._header_due or not all(column.isdecimal() for column in columns):
+        places = [column for column in columns if isinstance(column, int)]
+        if self._header_due or len(places) < len(columns):
             return [None] * len(payloads)
-        cells = [
-            (int(column), reader_of(kind)) for column, kind in zip(columns, self._setting.schema.types, strict=True)
-        ]
+        cells = [(place, reader_of(kind)) for place, kind in zip(places, self._setting.schema.types, strict=True)]
         rows: list[tuple[Any, ...] | None] = []
         for payload in payloads:
             row = None
@@ -170,14 +175,15 @@ class CsvSource:
                 row.append(None)
         return tuple(row)
 
-    def _cell(self, name: str, column: str, line: list[str], properties: Mapping[str, Any]) -> str:
-        if column.startswith(TRANSPORT_PREFIX):
+    def _cell(self, name: str, column: int | str, line: list[str], properties: Mapping[str, Any]) -> str:
+        # A line with too few values raises below even where `fail.on.unknown.attribute` is false: that is about types.
+        if isinstance(column, int):
+            if column < len(line):
+                return line[column]
+        elif column.startswith(TRANSPORT_PREFIX):
             found = properties.get(column.removeprefix(TRANSPORT_PREFIX))
             if found is not None:
                 return str(found)
-        # A line with too few values raises below even where `fail.on.unknown.attribute` is false: that is about types.
-        elif column.isdecimal() and int(column) < len(line):
-            return line[int(column)]
         raise self._setting.bad(f"nothing is there for '{name}' in {shown(line)}")
 
     def snapshot(self) -> Any:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
+from spdist.java.numbers import whole_number
 from spdist.language.ast import (
     Annotation,
     InsertInto,
@@ -159,13 +160,16 @@ def _passthrough(
 
 def _parallel(source: Annotation, stream: str, problems: Problems) -> int:
     """Return how many instances read a source: the least that its ``@dist`` annotations say, where all say it."""
-    said = [dist.get("parallel") or "1" for dist in source.nested("dist")]
-    for text in said:
-        if not text.isdecimal() or not 1 <= int(text) <= 9999:
+    said: list[int] = []
+    for dist in source.nested("dist"):
+        text = dist.get("parallel") or "1"
+        number = whole_number(text, 1, 9999)
+        if number is None:
             problems.add(
                 f"the @source of stream '{stream}': parallel '{text}' is not a whole number from 1 to 9999",
                 source.span,
                 "write @dist(parallel='2')",
             )
             return 1
-    return min(map(int, said), default=1)
+        said.append(number)
+    return min(said, default=1)

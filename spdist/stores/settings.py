@@ -17,6 +17,7 @@ from spdist.config.allowed import SECRET, Allowed, NotAllowed
 from spdist.config.datasources import DEFAULT_POOL, Pool
 from spdist.config.kinds import Secret, database_url
 from spdist.errors import AppValidationError
+from spdist.java.numbers import whole_number
 from spdist.language import ast
 from spdist.language.durations import period
 from spdist.language.types import Schema, Type
@@ -238,9 +239,10 @@ def _lengths(values: _Values, schema: Schema) -> dict[str, int]:
         position = schema.index(name)
         if position is None or schema.types[position] is not Type.STRING:
             raise values.wrong(f"'field.length' names '{name}', which is no string attribute")
-        if not size.isdecimal() or not 0 < int(size) <= 10_000_000:
+        length = whole_number(size, 1, 10_000_000)
+        if length is None:
             raise values.wrong(f"'field.length' of '{name}' must be a number of characters", "For example: name:1000.")
-        lengths[name] = int(size)
+        lengths[name] = length
     return lengths
 
 
@@ -250,8 +252,8 @@ def _cache(store: _Values, schema: Schema) -> CacheSettings | None:
         return None
     _check_options(written[0], _CACHE)
     values = _Values(written[0], store.allowed)
-    size = values.text("size")
-    if not size.isdecimal() or int(size) < 1:
+    size = whole_number(values.text("size"), 1)
+    if size is None:
         raise values.wrong("'@Cache' needs 'size', a number of rows above 0", "For example: @Cache(size='1000').")
     policy = (values.text("cache.policy") or "FIFO").upper()
     if policy not in get_args(Policy):
@@ -260,7 +262,7 @@ def _cache(store: _Values, schema: Schema) -> CacheSettings | None:
     if purge is not None and retention is None:
         raise values.wrong("'purge.interval' needs 'retention.period'")
     found: Policy = next(one for one in get_args(Policy) if one == policy)
-    return CacheSettings(int(size), found, retention, purge if purge is not None else retention)
+    return CacheSettings(size, found, retention, purge if purge is not None else retention)
 
 
 def _period(values: _Values, key: str) -> int | None:

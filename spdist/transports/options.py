@@ -68,8 +68,8 @@ class Options:
     def whole(self, key: str, default: int, least: int = 0) -> int:
         """Return a whole number; raises AppValidationError where it is none or too small."""
         value = self.text(key, str(default)).strip()
-        number = whole_number(value)
-        if number is None or number < least:
+        number = whole_number(value, least)
+        if number is None:
             raise self.wrong(key, f"is a whole number from {least} on, not '{value}'")
         return number
 

@@ -212,8 +212,9 @@ def test_the_bound_is_said_by_the_transport_the_mapping_or_neither() -> None:
     assert setting("@map(type='json')").max_bytes == MAX_BYTES == 16 * 1024 * 1024
     assert setting("@map(type='json', max.payload.size='5')").max_bytes == 5
     assert setting("@map(type='json', max.payload.size='5')", limit=7).max_bytes == 7
-    with pytest.raises(SiddhiTypeError, match=r"'max\.payload\.size' is a number of bytes, not 'big'"):
-        source_mapper(setting("@map(type='json', max.payload.size='big')"))
+    for wrong in ("big", "0", "9" * 5_000, "\u0663"):
+        with pytest.raises(SiddhiTypeError, match=rf"'max\.payload\.size' is a number of bytes, not '{wrong[:99]}"):
+            source_mapper(setting(f"@map(type='json', max.payload.size='{wrong}')"))
 
 
 # --------------------------------------------------------------------------------------------------------- outsiders

@@ -191,6 +191,8 @@ def test_so_are_payloads_that_do_not_fit(map: str, payload: Any) -> None:
     [
         ("@map(type='csv')", "a"),
         ("@map(type='csv')", "a,x"),
+        (f"@map(type='csv', @attributes(s='{'9' * 5_000}', i='1'))", "a,1"),
+        ("@map(type='csv', @attributes(s='\u0660', i='1'))", "a,1"),
         ("@map(type='text')", 's:"a"'),
         ("@map(type='xml')", "<r><e><s>a</s></e></r>"),
         ("@map(type='xml')", "<r><e><s>a</s><i>x</i></e></r>"),

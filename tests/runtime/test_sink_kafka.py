@@ -220,6 +220,15 @@ _together = st.builds(
 )
 
 
+@pytest.mark.parametrize("partition", ["x", "-1", "9" * 19, "9" * 5_000, "\u0661"])
+def test_what_is_no_partition_is_told_behind_the_messages_before_it(partition: str) -> None:
+    options = ({"topic": "t", "partition.no": one} for one in ("7", partition))
+    deliveries = [Delivery("kafka", 0, 0, "S", one, b"x", "p", number) for number, one in enumerate(options)]
+    messages, bad = messages_of(deliveries)
+    assert [one.partition for one in messages] == [7]
+    assert bad == f"'{partition}' is no partition"
+
+
 @given(_together, st.integers(0, 5))
 def test_messages_are_the_same_together_and_one_by_one(some: Deliveries, there: int) -> None:
     def each(deliveries: Sequence[Delivery]) -> list[tuple[Any, ...]]:

@@ -117,6 +117,9 @@ def test_instances_share_the_partitions(there: Extents) -> None:
     [
         ("partition.no.list='0,7',", "topic 'orders' at nowhere:1 has no partition 7"),
         ("partition.no.list='0,x',", "holds whole numbers with commas between them"),
+        (f"partition.no.list='0,{'9' * 5_000}',", "holds whole numbers with commas between them"),
+        ("partition.no.list='\u0661',", "holds whole numbers with commas between them"),
+        (f"topic.offsets.map='orders={'9' * 5_000}',", "has 'orders=9"),
         ("topic.offsets.map='others=3',", "has 'others=3'"),
         ("topic.offsets.map='orders=x',", "has 'orders=x'"),
         ("optional.configuration='auto.offset.reset:middle',", "has auto.offset.reset:middle"),

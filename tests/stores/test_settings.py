@@ -73,6 +73,14 @@ def test_duckdb_is_an_embedded_store(tmp_path: Path) -> None:
         ),
         ("type='rdbms', jdbc.url='jdbc:sqlite:x', field.length='n:3'", AppValidationError, "no string attribute"),
         ("type='rdbms', jdbc.url='jdbc:sqlite:x', field.length='k:x'", AppValidationError, "number of characters"),
+        *(
+            (f"type='rdbms', jdbc.url='jdbc:sqlite:x', {option}", AppValidationError, told)
+            for number in ("9" * 5_000, "0", "-3", "\u0663")
+            for option, told in (
+                (f"field.length='k:{number}'", "number of characters"),
+                (f"@Cache(size='{number}')", "a number of rows above 0"),
+            )
+        ),
         ("type='rdbms', jdbc.url='jdbc:sqlite:x', allow.null.values='maybe'", AppValidationError, "true or false"),
         ("type='rdbms', jdbc.url='jdbc:sqlite:x', @Cache(cache.policy='LRU')", AppValidationError, "needs 'size'"),
         (

@@ -36,6 +36,7 @@ from spdist.errors import (
     TransportUnavailableError,
     UnauthorizedError,
 )
+from spdist.java.numbers import whole_number
 from spdist.transports.sockets.guesses import GuessingQueue, TooManyGuesses
 from spdist.transports.sockets.logins import WrongLogins, credentials
 
@@ -241,7 +242,8 @@ async def _read_body(request: Request) -> bytes:
     declared = request.headers.get("content-length", "")
     body = bytearray()
     # A length that is too large is refused unread; one that is missing or untrue is found by counting
-    if not declared.isdecimal() or int(declared) <= MAX_BODY_BYTES:
+    length = whole_number(declared)
+    if length is None or length <= MAX_BODY_BYTES:
         async for chunk in request.stream():
             body += chunk
             if len(body) > MAX_BODY_BYTES:

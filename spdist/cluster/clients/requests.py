@@ -19,6 +19,7 @@ from spdist.cluster.protocol.rows import from_json_row
 from spdist.cluster.protocol.wire_errors import read_error
 from spdist.display import Listing, time_text
 from spdist.errors import ClusterError, ClusterUnreachableError, ErrorKind, NotFoundError
+from spdist.java.numbers import whole_number
 from spdist.language.types import Schema
 from spdist.transports.reading import ReadEvent
 
@@ -423,8 +424,8 @@ def revision_listing(names: Iterable[str]) -> Listing[str]:
 
 
 def _kept_at(name: str) -> str:
-    ms, _, _ = name.partition("__")
-    return time_text(int(ms)) if ms.isdecimal() else ""
+    ms = whole_number(name.partition("__")[0], 0)
+    return "" if ms is None else time_text(ms)
 
 
 def _fields(names: Sequence[str]) -> Callable[[Json], list[object]]:

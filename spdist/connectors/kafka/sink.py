@@ -51,6 +51,7 @@ from spdist.connectors.kafka.records import (
 )
 from spdist.connectors.sending import SendError, SinkContext
 from spdist.errors import TransportError
+from spdist.java.numbers import whole_number
 from spdist.transports.delivery import KEEPS_EVENTS, Delivery, on_error_of
 from spdist.transports.kafka.options import asyncio_options
 from spdist.transports.loops import end_other_tasks
@@ -105,10 +106,10 @@ class KafkaSink:
         access = KafkaAccess.of(read)
         self._context = context
         self._servers = ", ".join(access.servers)
-        said = access.properties.get("delivery.timeout.ms", "")
+        said = whole_number(access.properties.get("delivery.timeout.ms", ""), 0)
         # Where the events are kept elsewhere there is no reason to hold up all others for an hour.
         default = _KEPT_PATIENCE_MS if on_error_of(options) in KEEPS_EVENTS else _PATIENCE_MS
-        self._patience_s = (int(said) if said.isdecimal() else default) / 1000
+        self._patience_s = (default if said is None else said) / 1000
         try:
             self._writer = KafkaWriter(access)
         except TransportError as error:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spdist.connectors.kafka.link import KafkaAccess
+from spdist.java.numbers import whole_number
 from spdist.transports.kafka.options import KafkaSettings
 from spdist.transports.options import Options
 
@@ -54,20 +55,23 @@ class UserTopics:
     def of(cls, read: Options) -> UserTopics:
         """Read the options of a source; raises AppValidationError where one is missing or wrong."""
         topics = tuple(dict.fromkeys(_listed(read.needed("topic.list", "orders"))))
-        numbers = _listed(read.text("partition.no.list"))
-        if not all(number.isdecimal() for number in numbers):
-            raise read.wrong("partition.no.list", "holds whole numbers with commas between them")
+        numbers: set[int] = set()
+        for one in _listed(read.text("partition.no.list")):
+            if (number := whole_number(one, 0)) is None:
+                raise read.wrong("partition.no.list", "holds whole numbers with commas between them")
+            numbers.add(number)
         offsets: dict[str, int] = {}
         for one in _listed(read.text("topic.offsets.map")):
             topic, _, offset = (part.strip() for part in one.partition("="))
-            if topic not in topics or not offset.isdecimal():
+            number = whole_number(offset, 0)
+            if topic not in topics or number is None:
                 raise read.wrong("topic.offsets.map", f"has {one!r}", "For example: orders=100, a topic of topic.list")
-            offsets[topic] = int(offset)
+            offsets[topic] = number
         access = KafkaAccess.of(read)
         reset = access.properties.get(_RESET, _RESETS[0])
         if reset not in _RESETS:
             raise read.wrong("optional.configuration", f"has {_RESET}:{reset}", f"It is one of {', '.join(_RESETS)}.")
-        return cls(read, access, topics, tuple(sorted({*map(int, numbers)})), offsets, reset == "latest")
+        return cls(read, access, topics, tuple(sorted(numbers)), offsets, reset == "latest")
 
     @property
     def settings(self) -> KafkaSettings:

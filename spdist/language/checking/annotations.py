@@ -100,7 +100,7 @@ def _check_times(names: Names, annotation: ast.Annotation, known: tuple[str, ...
 
 def _check_number(names: Names, annotation: ast.Annotation, key: str, least: int) -> None:
     value = annotation.get(key)
-    if value is None or ((number := whole_number(value)) is not None and number >= least):
+    if value is None or whole_number(value, least) is not None:
         return
     message = f"'{key}' of '@{annotation.name}' is a whole number of at least {least}, not '{value}'"
     names.refuse(SiddhiTypeError, message, annotation.span)

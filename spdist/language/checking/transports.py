@@ -17,6 +17,7 @@ from spdist.errors import (
     Span,
     UndefinedNameError,
 )
+from spdist.java.numbers import whole_number
 from spdist.language import ast
 from spdist.language.checking.names import Names
 from spdist.language.checking.scope import suggestion
@@ -146,7 +147,7 @@ def _check_columns(names: Names, payload: ast.Annotation, schema: Schema) -> Non
         if element.key is None or schema.index(element.key) is None:
             near = suggestion(element.key or "", schema.names) or hint
             names.refuse(SiddhiTypeError, "A csv payload names attributes and their columns", element.span, near)
-        elif not element.value.isdecimal() or int(element.value) >= len(schema.names):
+        elif whole_number(element.value, 0, len(schema.names) - 1) is None:
             message = f"'{element.value}' is no column: there are {len(schema.names)}, counted from 0"
             names.refuse(SiddhiTypeError, message, element.span, hint)
 

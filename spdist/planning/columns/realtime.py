@@ -258,7 +258,7 @@ def _listed(annotation: ast.Annotation, key: str) -> tuple[str, ...]:
 
 
 def _partition(text: str, key: str, definition: ast.StreamDefinition, annotation: ast.Annotation) -> int:
-    number = whole_number(text) if text.isdecimal() else None
+    number = whole_number(text, 0)
     if number is None:
         place = {(one.key or "").lower(): one.span for one in annotation.elements}[key]
         what = f"'{key}' of the @{annotation.name} of stream '{definition.name}'"

@@ -16,6 +16,7 @@ from typing import Any
 
 from spdist.config.allowed import SECRET, NotAllowed
 from spdist.errors import TransportError
+from spdist.java.numbers import whole_number
 from spdist.transports.options import Options, local_path
 from spdist.transports.sockets.tls import Certificate, client_context
 
@@ -135,9 +136,9 @@ class KafkaInput:
     @property
     def patience_ms(self) -> int:
         """How long to try where no broker answers."""
-        given = self.settings.properties.get("default.api.timeout.ms", "")
-        if given.strip().isdecimal():
-            return int(given)
+        given = whole_number(self.settings.properties.get("default.api.timeout.ms", ""), 0)
+        if given is not None:
+            return given
         return _PATIENCE_MS if self.users else max(_BETWEEN_GROUPS_MS, self.settings.patience_ms)
 
     def most_messages(self, most_events: int) -> int:
