@@ -22,6 +22,9 @@ DAY = 86_400_000
         ("2023-11-13 24:00:00", T),
         ("2023-11-14 05:30:00 +05:30", T),
         ("2023-11-13 13:00:00 -11:00", T),
+        ("2023-11-13 23:59:60", T - 1_000),
+        ("9999-12-31 24:00:00", 253_402_300_800_000),
+        ("0000-02-29 00:00:00", -62_162_121_600_000),
     ],
 )
 def test_written_times(text: str, time: int) -> None:
@@ -37,6 +40,8 @@ def test_written_times(text: str, time: int) -> None:
         "2023-13-01 00:00:00",
         "2023-02-30 00:00:00",
         "2023-11-14 00:00:61",
+        "2023-11-14 23:59:60 +00:00",
+        "٢٠٢٣-11-14 00:00:00",
         "2023-11-14 24:00:00 +01:00",
         "2023-11-14 00:00:00 +19:00",
         "2023-11-14 00:00:00  +01:00",
@@ -60,6 +65,7 @@ def test_texts_that_are_no_times(text: str) -> None:
         ("2024-02-** **:**:** -02:00", 1_706_745_600_000 + 7_200_000, 29 * DAY),
         ("2023-12-** **:**:**", 1_701_388_800_000, 31 * DAY),
         ("2024-**-** **:**:**", 1_704_067_200_000, 366 * DAY),
+        ("9999-12-** **:**:**", 253_402_300_800_000 - 31 * DAY, 31 * DAY),
     ],
 )
 def test_stars_stand_for_all_of_what_is_in_front_of_them(text: str, start: int, length: int) -> None:
@@ -76,7 +82,7 @@ def test_two_bounds_may_be_numbers_or_texts() -> None:
 
 @pytest.mark.parametrize("zone", ["GMT", "Europe/Berlin", "Asia/Kolkata", "America/St_Johns", "Australia/Lord_Howe"])
 @pytest.mark.parametrize("duration", DURATIONS)
-@given(time=st.integers(0, 4_000_000_000_000))
+@given(time=st.integers(0, 4_000_000_000_000) | st.integers(-(10**16), 10**16))
 def test_buckets_cover_time_without_gaps(zone: str, duration: str, time: int) -> None:
     bucket = Calendar(zone).bucket(duration)
     start, end = bucket(time)
@@ -91,6 +97,12 @@ def test_hours_and_days_are_those_of_the_zone() -> None:
     assert kolkata.bucket("day")(T) == (T - 19_800_000, T - 19_800_000 + DAY)
     with pytest.raises(SiddhiTypeError, match="no time zone"):
         Calendar("Nowhere/Else")
+
+
+def test_an_hour_that_comes_twice_is_one_bucket() -> None:
+    bucket = Calendar("America/New_York").bucket("hour")
+    first = 1_699_160_400_000  # 2023-11-05 01:00 of summer time
+    assert bucket(first) == bucket(first + 5_400_000) == (first, first + 7_200_000)
 
 
 def test_periods_and_words() -> None:

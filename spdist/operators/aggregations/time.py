@@ -21,13 +21,17 @@ __all__ = ["Calendar", "granularity", "instant", "time_range"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
-_INSTANT = re.compile(r"(\d{4})-(\d{2})-(\d{2}) (\d{2}):(\d{2}):(\d{2})(?: ([+-]\d{2}):(\d{2}))?")
+_INSTANT = re.compile(r"(\d{4})-(\d{2})-(\d{2}) (\d{2}):(\d{2}):(\d{2})(?: ([+-]\d{2}):(\d{2}))?", re.ASCII)
 _PATTERN = re.compile(
     r"\d{4}-(\d{2}|\*\*)-(\d{2}|\*\*)\s(\d{2}|\*\*):(\d{2}|\*\*):(\d{2}|\*\*)(\s[+-]\d{2}:\d{2})?", re.ASCII
 )
 _FORMATS = "'2024-06-01 13:45:00', or with a zone: '2024-06-01 13:45:00 +05:30'"
 #: Zone offsets go to 18 hours.
 _FURTHEST = timedelta(hours=18)
+#: After so long the calendar repeats itself, ms: 400 years.
+_CYCLE = 146_097 * LENGTHS["day"]
+#: Where Python's calendar is left, by some zone or a bucket's end: the begin of the years 2 and 9999, ms.
+_EARLY, _LATE = -62_104_060_800_000, 253_370_764_800_000
 
 
 # --- written times ---------------------------------------------------------------------------------------------------
@@ -41,24 +45,28 @@ def instant(text: str) -> int:
     SiddhiTypeError
         The text is no such time.
     """
-    return _milliseconds(_moment(text))
+    return _written(text)[0]
 
 
-def _moment(text: str) -> datetime:
+def _written(text: str) -> tuple[int, tzinfo]:
     written = _INSTANT.fullmatch(text.strip())
     if written is None:
         raise SiddhiTypeError(f"'{text}' is no time", hint=f"For example: {_FORMATS}")
     year, month, day, hour, minute, second = (int(part) for part in written.groups()[:6])
     zone: tzinfo = UTC
-    later = timedelta()
+    later = 0
     try:
         if written[7] is not None:
             zone = _offset(written[7], written[8])
         elif (hour, minute, second) == (24, 0, 0):
-            hour, later = 0, timedelta(days=1)
-        return datetime(year, month, day, hour, minute, second, tzinfo=zone) + later
-    except (ValueError, OverflowError) as error:
+            hour, later = 0, LENGTHS["day"]
+        elif (hour, minute, second) == (23, 59, 60):
+            second = 59  # a leap second is the second before it
+        # The year 0, which Python does not have, is like the year 400
+        moment = datetime(year or 400, month, day, hour, minute, second, tzinfo=zone)
+    except ValueError as error:
         raise SiddhiTypeError(f"'{text}' is no time: {error}") from None
+    return _milliseconds(moment) + later - (0 if year else _CYCLE), zone
 
 
 def _offset(hours: str, minutes: str) -> timezone:
@@ -105,38 +113,49 @@ def _starred(text: str) -> tuple[int, int]:
         raise SiddhiTypeError(f"'{text}' is no range of time", hint=hint)
     lowest = ("01", "01", "00", "00", "00")
     month, day, hour, minute, second = (part if part != "**" else low for part, low in zip(parts, lowest, strict=True))
-    start = _moment(f"{text[:4]}-{month}-{day} {hour}:{minute}:{second}{written[6] or ''}")
+    start, zone = _written(f"{text[:4]}-{month}-{day} {hour}:{minute}:{second}{written[6] or ''}")
     unit = ("year", "month", "day", "hour", "minute", "second")[fixed]
-    began = _milliseconds(start)
-    if unit in ("month", "year"):
-        return began, _milliseconds(_following(start, unit))
-    return began, began + LENGTHS[unit]
+    return start, _bucket(start, unit, zone)[1] if unit in ("month", "year") else start + LENGTHS[unit]
 
 
 # --- calendar --------------------------------------------------------------------------------------------------------
 
 
-def _beginning(moment: datetime, unit: str) -> datetime:
-    """Return when the hour, day, month or year of a local time began."""
-    kept = {"minute": 0, "second": 0, "microsecond": 0}
+def _bucket(time: int, unit: str, zone: tzinfo) -> tuple[int, int]:
+    """Return start and end (exclusive) of the hour, day, month or year of a time, all in ms."""
+    shift = 0
+    if not _EARLY <= time < _LATE:
+        shift = (time - (_EARLY if time < _EARLY else _LATE - _CYCLE)) // _CYCLE * _CYCLE
+    began = _beginning((_EPOCH + (time - shift) * _MILLISECOND).astimezone(zone).replace(tzinfo=None), unit)
+    start, end = (_milliseconds(local.replace(tzinfo=zone)) for local in (began, _following(began, unit)))
+    return start + shift, end + shift
+
+
+def _beginning(local: datetime, unit: str) -> datetime:
+    """Return when the hour, day, month or year of a time on the wall began: of an hour that comes twice, the first."""
+    kept = {"minute": 0, "second": 0, "microsecond": 0, "fold": 0}
     if unit != "hour":
         kept["hour"] = 0
     if unit in ("month", "year"):
         kept["day"] = 1
     if unit == "year":
         kept["month"] = 1
-    return moment.replace(**kept)  # type: ignore[arg-type]
+    return local.replace(**kept)  # type: ignore[arg-type]
 
 
 def _following(began: datetime, unit: str) -> datetime:
-    """Return when the next month or year begins, given when this one began."""
+    """Return when the next hour, day, month or year begins on the wall, given when this one began."""
+    if unit in ("hour", "day"):
+        return began + timedelta(milliseconds=LENGTHS[unit])
     if unit == "year" or began.month == 12:
         return began.replace(year=began.year + 1, month=1)
     return began.replace(month=began.month + 1)
 
 
 class Calendar:
-    """When the buckets of each duration begin and end, in one time zone.
+    """When the buckets of each duration begin and end, in one time zone: by the clock on the wall, as in Siddhi.
+
+    Where clocks are set back an hour that comes twice is one bucket, and a day has 25 hours.
 
     Parameters
     ----------
@@ -169,20 +188,7 @@ class Calendar:
 
             return even
 
-        def local(time: int) -> tuple[int, int]:
-            began = _beginning((_EPOCH + time * _MILLISECOND).astimezone(self._zone), duration)
-            return _milliseconds(began), _milliseconds(self._end(began, duration))
-
-        return local
-
-    def _end(self, began: datetime, duration: str) -> datetime:
-        if duration in ("month", "year"):
-            return _following(began, duration)
-        if duration == "day":
-            # By the clock on the wall: a day in which clocks change has 23 or 25 hours.
-            return (began.replace(tzinfo=None) + timedelta(days=1)).replace(tzinfo=self._zone)
-        # By elapsed time: an hour has 60 minutes also where clocks change.
-        return (began.astimezone(UTC) + timedelta(hours=1)).astimezone(self._zone)
+        return lambda time: _bucket(time, duration, self._zone)
 
 
 def _zone(name: str) -> tzinfo:
