@@ -233,9 +233,7 @@ def read(
     if source.kind != "stream" and (released is None or given.window is not None):
         raise NotTyped("what is not read from a stream", given.span)
     stream = source.stream_id if released is None else released.checked.target
-    items = checked.query.select.items
-    selected = [item.expression for item in items if isinstance(item.expression, ast.Variable)] if items else None
-    window = window_of(given, source.schema, checked.scope, selected)
+    window = window_of(given, source.schema, checked.scope, checked.selected())
     # Without a window nothing tells what is in front of it from what is behind
     handlers = given.before if window is not None else (*given.before, *given.after)
     at = next((place for place, one in enumerate(handlers) if is_processor(one)), len(handlers))

@@ -44,6 +44,14 @@ class CheckedQuery:
     target: str
     partition: int | None = None
 
+    def selected(self, source: int = 0) -> tuple[int, ...]:
+        """Return the positions of the attributes of a source that are selected as they are, in order."""
+        items = self.query.select.items
+        if not items:
+            return tuple(range(len(self.scope.sources[source].schema)))
+        found = [self.scope.resolve(one.expression) for one in items if isinstance(one.expression, ast.Variable)]
+        return tuple(reference.attribute for reference in found if reference.source == source)
+
 
 @dataclass(frozen=True, slots=True)
 class CheckedPartition:

@@ -46,7 +46,7 @@ class JoinPlan(Plan):
     ) -> None:
         super().__init__(checked, rank, catalog, stores)
         self.input = input
-        self.sides = plan_sides(self.name, input, checked.scope, catalog)
+        self.sides = plan_sides(checked, input, catalog)
         self.expects_expired = self.events != "current"
         #: Whether a RESET means anything: to totals, or to a snapshot, which it empties.
         self.resets = self.shows_snapshots or totals_in(checked.query.select)

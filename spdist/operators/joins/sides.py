@@ -10,6 +10,7 @@ from spdist.extension import find
 from spdist.functions.forms import Code
 from spdist.language import ast
 from spdist.language.catalog import Catalog
+from spdist.language.checking.checked import CheckedQuery
 from spdist.language.checking.expressions import type_of
 from spdist.language.checking.scope import AttributeSource, Reference, Scope
 from spdist.language.types import Type
@@ -105,6 +106,8 @@ class SidePlan:
         Whether its events look for partners.
     outer : bool
         Whether an event without partner comes out with nulls.
+    selected : tuple of int
+        The positions of its attributes that the query selects as they are.
     """
 
     position: int
@@ -114,6 +117,7 @@ class SidePlan:
     prepared: Any
     triggers: bool
     outer: bool
+    selected: tuple[int, ...]
     shared: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -145,7 +149,7 @@ class SidePlan:
             attributes=attribute_positions(self.call.args, names),
             findable=True,
             shared=self.shared,
-            selected=tuple(range(len(names))),
+            selected=self.selected,
             prepared=self.prepared,
         )
         return WindowStore(find("window", self.call.id).implementation, made, self.source.schema)
@@ -184,20 +188,19 @@ class SidePlan:
         return flow
 
 
-def plan_sides(title: str, join: ast.JoinInput, scope: Scope, catalog: Catalog) -> tuple[SidePlan, SidePlan]:
+def plan_sides(checked: CheckedQuery, join: ast.JoinInput, catalog: Catalog) -> tuple[SidePlan, SidePlan]:
     """Return the left and the right side of a join.
 
     Parameters
     ----------
-    title : str
-        The query's name.
+    checked : CheckedQuery
+        The query.
     join : JoinInput
         As written.
-    scope : Scope
-        The two sources.
     catalog : Catalog
         Signatures.
     """
+    title, scope = checked.name, checked.scope
     one_way = join.left.unidirectional or join.right.unidirectional
     outer = {"left outer": (True, False), "right outer": (False, True), "full outer": (True, True)}
 
@@ -220,6 +223,7 @@ def plan_sides(title: str, join: ast.JoinInput, scope: Scope, catalog: Catalog) 
             prepared=prepared,
             triggers=source.kind != "table" and (side.unidirectional or not one_way),
             outer=outer.get(join.kind, (False, False))[position],
+            selected=checked.selected(position),
         )
 
     return plan(0, join.left), plan(1, join.right)

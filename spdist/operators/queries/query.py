@@ -145,14 +145,6 @@ class SingleStreamPlan(Plan):
         return constant_values(arguments), attribute_positions(arguments, self.scope.sources[0].schema.names)
 
     @cached_property
-    def _selected(self) -> tuple[int, ...]:
-        items = self.checked.query.select.items
-        plain = [item.expression for item in items if isinstance(item.expression, ast.Variable)]
-        if not items:
-            return tuple(range(len(self.scope.sources[0].schema)))
-        return tuple(self.scope.resolve(variable).attribute for variable in plain)
-
-    @cached_property
     def waits(self) -> bool:
         """Whether an instance makes what takes its events only when it is asked: loops over batches do without."""
         filters = all(isinstance(stage, FilterPlan) for stage in (*self.before, *self.after))
@@ -173,7 +165,7 @@ class SingleStreamPlan(Plan):
                 emit=emit,
                 shared=self.shared,
                 partitioned=self.checked.partition is not None,
-                selected=self._selected,
+                selected=self.checked.selected(),
                 prepared=self.prepared,
             )
         )

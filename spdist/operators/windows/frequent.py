@@ -44,9 +44,12 @@ def _told_apart_by(setting: WindowSetting, constants: int) -> tuple[int, ...]:
 
 
 def _key(positions: tuple[int, ...], row: Row) -> str:
-    """Return what tells events apart: the texts of the attributes, written one after the other."""
+    """Return what tells events apart: the texts of the attributes, written one after the other.
+
+    What a function behind the window appends is not there yet, and tells nothing apart.
+    """
     # As in Siddhi nothing stands between the texts: ('a', 'bc') and ('ab', 'c') are one key.
-    return "".join([text_of(row[p]) for p in positions])
+    return "".join([text_of(row[p]) for p in positions if p < len(row)])
 
 
 @window("frequent", _resolver("frequent", "event.count", Type.INT))

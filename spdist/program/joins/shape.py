@@ -254,7 +254,8 @@ def _side(
     other = (given.right, given.left)[position]
     # Where one side is 'unidirectional' only its events look for partners.
     looked_into = other.unidirectional or not one_way
-    window = window_of(side.input, source.schema, Scope((source,))) if named is None else None
+    selected = checked.selected(position)
+    window = window_of(side.input, source.schema, Scope((source,)), selected) if named is None else None
     held = window if named is None else named.window
     looks = Search()
     # The list of a key lets its first event go: that is right where the oldest of all leaves first.

@@ -51,7 +51,8 @@ class Frequent(Sliding):
         window, selected = given.call, given.selected
         constants = [one.value for one in window.args if isinstance(one, ast.Literal)]
         named = [one for one in window.args if isinstance(one, ast.Variable)]
-        keys = named or (list(map(ast.Variable, given.schema.names)) if selected is None else selected)
+        names = given.schema.names
+        keys = named or [ast.Variable(names[p]) for p in (range(len(names)) if selected is None else selected)]
         types = {type_of(one, given.scope, catalog(False)) for one in keys}
         if not keys or Type.OBJECT in types:
             raise NotTyped(f"the window {window.id} of what is no text", window.span)

@@ -96,14 +96,14 @@ class WindowCall:
         The attributes of the events that come to it.
     scope : Scope
         What its arguments may name.
-    selected : Sequence of Variable, optional
-        The attributes that its query selects as they are; None where those are all.
+    selected : Sequence of int, optional
+        The positions of the attributes that its query selects as they are; None: of all, as no query selects.
     """
 
     call: ast.FunctionCall
     schema: Schema
     scope: Scope
-    selected: Sequence[ast.Variable] | None = None
+    selected: Sequence[int] | None = None
 
     @property
     def constants(self) -> tuple[Any, ...]:

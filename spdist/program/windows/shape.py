@@ -47,11 +47,11 @@ def filters_of(handlers: Sequence[ast.Node], span: Span | None) -> tuple[ast.Exp
 
 
 def window_of(
-    given: ast.SingleInput, schema: Schema, scope: Scope, selected: Sequence[ast.Variable] | None = None
+    given: ast.SingleInput, schema: Schema, scope: Scope, selected: Sequence[int] | None = None
 ) -> Kept | None:
     """Return the window of a query over a stream with these attributes, None without; raises NotTyped.
 
-    `selected` are the attributes that the query selects as they are, where those are not all.
+    `selected` are the positions of the attributes that the query selects as they are; None: all, as no query selects.
     """
     window = given.window
     if window is None:
