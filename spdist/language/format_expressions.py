@@ -59,6 +59,8 @@ def _write(expression: ast.Expression) -> tuple[str, int]:
             return _is_null(expression), _OPERAND
         case ast.IsNullEvent():
             return f"{format_stream(expression.stream)}{_index(expression.index)} is null", _OPERAND
+        case ast.EventTime():
+            return f"eventTimestamp({format_stream(expression.stream)})", _OPERAND
         case ast.In():
             return f"{_within(expression.operand, _OPERAND)} in {name(expression.table)}", _IN
     raise AssertionError(f"no text for {type(expression).__name__}")

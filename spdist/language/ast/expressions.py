@@ -13,6 +13,7 @@ __all__ = [
     "Binary",
     "BinaryOp",
     "EventIndex",
+    "EventTime",
     "Expression",
     "FunctionCall",
     "In",
@@ -141,6 +142,13 @@ class IsNullEvent(Expression):
 
     stream: StreamRef
     index: EventIndex | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventTime(Expression):
+    """``eventTimestamp(e1)``: the time of the event of one source of several, in ms."""
+
+    stream: StreamRef
 
 
 @dataclass(frozen=True, slots=True)

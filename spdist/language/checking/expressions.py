@@ -13,7 +13,14 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from spdist.errors import AppValidationError, DuplicateDefinitionError, SiddhiAppError, SiddhiTypeError, Span
+from spdist.errors import (
+    AppValidationError,
+    DuplicateDefinitionError,
+    SiddhiAppError,
+    SiddhiTypeError,
+    Span,
+    UndefinedNameError,
+)
 from spdist.language import ast
 from spdist.language.catalog import Catalog
 from spdist.language.checking.scope import Scope, undefined
@@ -133,6 +140,8 @@ class _Typing:
                 return Type.BOOL
             case ast.IsNullEvent():
                 return self._event(expression)
+            case ast.EventTime():
+                return self._event_time(expression)
             case ast.In():
                 return self._in(expression)
         raise AssertionError(f"no rule for {type(expression).__name__}")
@@ -160,6 +169,18 @@ class _Typing:
         except SiddhiAppError as error:
             self.errors.append(error)
         return Type.BOOL
+
+    def _event_time(self, node: ast.EventTime) -> Type:
+        if len(self._scope.sources) == 1 and self._scope.sources[0].kind in ("stream", "window"):
+            hint = "Over one stream the time of the event is eventTimestamp()."
+            message = f"There is no attribute '{node.stream.id}'"
+            self.errors.append(UndefinedNameError(message, span=node.stream.span, hint=hint))
+            return Type.LONG
+        try:
+            self._scope.find(node.stream)
+        except SiddhiAppError as error:
+            self.errors.append(error)
+        return Type.LONG
 
     def _call(self, call: ast.FunctionCall) -> Type | None:
         types, expressions = self.arguments(call)

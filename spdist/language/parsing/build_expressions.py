@@ -171,11 +171,14 @@ class ExpressionBuilder:
         parts = [self.build(child) for child in stream if _is_branch(child)]
         return ast.Variable(self.name(name), *parts, span=self.span(branch))
 
-    def _call(self, branch: Branch) -> ast.FunctionCall:
+    def _call(self, branch: Branch) -> ast.FunctionCall | ast.EventTime:
         names = [self.name(leaf) for leaf in self.tokens(branch, "NAME")]
+        arguments = self.all(branch)
+        if names == ["eventTimestamp"] and len(arguments) == 1 and self._is_source(arguments[0]):
+            return ast.EventTime(self._named(arguments[0]), span=self.span(branch))
         return ast.FunctionCall(
             names[-1],
-            self.all(branch),
+            arguments,
             names[0] if len(names) == 2 else None,
             bool(self.tokens(branch, "STAR")),
             span=self.span(branch),
@@ -193,9 +196,17 @@ class ExpressionBuilder:
 
     def _is_null(self, branch: Branch) -> ast.IsNull | ast.IsNullEvent:
         operand = self.build(branch.children[0])
-        if isinstance(operand, ast.Variable) and operand.stream is None and operand.name in self._sources:
-            return ast.IsNullEvent(ast.StreamRef(operand.name, span=operand.span), span=self.span(branch))
+        if self._is_source(operand):
+            return ast.IsNullEvent(self._named(operand), span=self.span(branch))
         return ast.IsNull(operand, span=self.span(branch))
+
+    def _is_source(self, node: ast.Expression) -> bool:
+        """Tell whether a bare name is that of a source, which is taken before an attribute of that name."""
+        return isinstance(node, ast.Variable) and node.stream is None and node.name in self._sources
+
+    @staticmethod
+    def _named(node: ast.Variable) -> ast.StreamRef:
+        return ast.StreamRef(node.name, span=node.span)
 
     def _is_null_event(self, branch: Branch) -> ast.IsNullEvent:
         stream, index = self.all(branch)

@@ -86,6 +86,10 @@ class Reader(Protocol):
         """Return source of the event's timestamp."""
         ...
 
+    def event_time(self, node: ast.EventTime) -> str:
+        """Return source of the time of the event of one source; it fails where that has none."""
+        ...
+
     def type_of(self, call: ast.FunctionCall) -> Type:
         """Return the static type of a call."""
         ...
@@ -220,6 +224,9 @@ class ExpressionWriter:
 
     def _is_null_event(self, node: ast.IsNullEvent) -> Code:
         return Code(self.reader.missing(node), Type.BOOL, nullable=False)
+
+    def _event_time(self, node: ast.EventTime) -> Code:
+        return Code(self.reader.event_time(node), Type.LONG, nullable=False, fallible=True)
 
     # Operators.
 
@@ -393,6 +400,7 @@ WRITERS: dict[type, Callable[[ExpressionWriter, Any], Code]] = {
     ast.Not: ExpressionWriter._not,
     ast.IsNull: ExpressionWriter._is_null,
     ast.IsNullEvent: ExpressionWriter._is_null_event,
+    ast.EventTime: ExpressionWriter._event_time,
     ast.Binary: ExpressionWriter._binary,
     ast.FunctionCall: ExpressionWriter._call,
 }

@@ -76,13 +76,14 @@ def conjuncts(condition: ast.Expression | None) -> Iterator[ast.Expression]:
 
 def never_fail(parts: Sequence[ast.Expression]) -> list[ast.Expression]:
     """Return the conditions in front of the first call: a call may fail, and nothing behind it is tested before it."""
-    return list(takewhile(lambda part: not any(isinstance(node, ast.FunctionCall) for node in part.walk()), parts))
+    may_fail = ast.FunctionCall | ast.EventTime
+    return list(takewhile(lambda part: not any(isinstance(node, may_fail) for node in part.walk()), parts))
 
 
 def names_store(expression: ast.Expression, scope: Scope, position: int) -> bool:
     """Tell whether an expression names the source at `position`, or could not be moved in front of a loop over it."""
     return any(
-        isinstance(node, ast.IsNullEvent | ast.In)
+        isinstance(node, ast.IsNullEvent | ast.EventTime | ast.In)
         or (isinstance(node, ast.Variable) and scope.resolve(node).source == position)
         for node in expression.walk()
     )

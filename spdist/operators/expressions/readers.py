@@ -89,6 +89,10 @@ class RowReader:
         """Return source of the event's timestamp."""
         return "ts"
 
+    def event_time(self, node: ast.EventTime) -> str:
+        """Return source of the time of the event that is read."""
+        return "ts"
+
     def type_of(self, call: ast.FunctionCall) -> Type:
         """Return the static type of a call."""
         return type_of(call, self.scope, self.catalog)
@@ -122,6 +126,10 @@ class ResultReader(RowReader):
     def missing(self, node: ast.IsNullEvent) -> str:
         """Return source that is true where the query's input has no event of that name."""
         return self.input.missing(node)
+
+    def event_time(self, node: ast.EventTime) -> str:
+        """Return source of the time of an event of the query's input."""
+        return self.input.event_time(node)
 
 
 def _own_event(chain: list[Any] | None, index: int, row: Any) -> Any:
@@ -240,6 +248,18 @@ class ElementReader:
     def timestamp(self) -> str:
         """Return source of the timestamp of the event that came last."""
         return "ts"
+
+    def event_time(self, node: ast.EventTime) -> str:
+        """Return source of the time of an element's event.
+
+        Of those that were counted it is the last one in a filter, and the first one where matches are selected.
+        """
+        position = self.scope.find(node.stream)
+        if position == self.own:
+            return "ts"
+        slot = f"p[{self.slots[position]}]"
+        counted = self.scope.sources[position].multiple
+        return f"{slot}[{0 if self.own is None else -1}][0]" if counted else f"{slot}[0]"
 
     def type_of(self, call: ast.FunctionCall) -> Type:
         """Return the static type of a call."""

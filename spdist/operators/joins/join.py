@@ -11,7 +11,7 @@ Source: io.siddhi.core.query.input.stream.join.JoinProcessor and util.parser.Joi
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from spdist.language import ast
@@ -22,7 +22,7 @@ from spdist.operators.core.handlers import Flow
 from spdist.operators.core.junction import Receive, ReceiveChunk
 from spdist.operators.expressions.codegen import Bindings, Frame
 from spdist.operators.expressions.lookup import Finder, FindingPlan
-from spdist.operators.joins.sides import ROWS, JoinReader, SidePlan, plan_sides, search
+from spdist.operators.joins.sides import ROWS, TIMES, JoinReader, SidePlan, plan_sides, search
 from spdist.operators.queries.plans import Place, Plan, QueryInstance, ReceiveEvents
 from spdist.operators.selection.aggregates import totals_in
 from spdist.operators.selection.output import DeferredResults
@@ -53,8 +53,11 @@ class JoinPlan(Plan):
         self.nothing = (self.sides[0].nothing, self.sides[1].nothing)
         slides = self.expects_expired or any(side.slides for side in self.sides)
         leaving = slides or any(side.kind == "window" for side in self.sides)
+        #: Whether pairs carry the times of both events.
+        self.timed = any(isinstance(node, ast.EventTime) for node in checked.query.select.walk())
+        names = (*ROWS, *TIMES) if self.timed else ROWS
         # Siddhi's `min` and `max` keep nothing to fall back to where only a named window expires events.
-        self.chosen = self.selection(self.reader, ", ".join(ROWS), leaving, falls_back=slides)
+        self.chosen = self.selection(self.reader, ", ".join(names), leaving, falls_back=slides)
         self.searches = tuple(self._search(side) for side in self.sides)
 
     @property
@@ -73,6 +76,12 @@ class JoinPlan(Plan):
         left, right = (bindings.bind(row, f"no_{name}") for row, name in zip(self.nothing, ROWS, strict=True))
         return JoinReader(self.checked.scope, self.catalog, frame, (left, right))
 
+    def _seeking_reader(self, frame: Frame, bindings: Bindings) -> JoinReader:
+        """Return what reads the event that looks into the other side."""
+        reader = self.reader(frame, bindings)
+        reader.times = ("ts", "ts")
+        return reader
+
     def _search(self, side: SidePlan) -> FindingPlan:
         """Return how the events of `side` look into the other one."""
         return FindingPlan(
@@ -82,7 +91,7 @@ class JoinPlan(Plan):
             position=1 - side.position,
             catalog=self.catalog,
             parameters=f"ts, {ROWS[side.position]}",
-            outer=self.reader,
+            outer=self._seeking_reader,
         )
 
     def instance(self, place: Place) -> QueryInstance:
@@ -169,16 +178,24 @@ class JoinQuery:
         position, outer, resets = side.position, side.outer, self.plan.resets
         nothing = self.plan.nothing[1 - position]
         finders, looks, left = self.finders, self.looks, position == 0
+        timed = self.plan.timed
 
         def probe(chunk: list[Event]) -> None:
             # Looked up at each chunk: the lists are filled after the sides are made.
             find, look = finders[position], looks[position]
             if look is not None:
                 look()
-            pieces: list[list[tuple[int, int, Row, Row]]] = []
+            pieces: list[list[tuple[Any, ...]]] = []
             for kind, timestamp, row in chunk:
-                found = find(timestamp, row) if find is not None and kind != RESET else ()
-                if found:
+                found: Sequence[tuple[int | None, Row]] = ()
+                if find is not None and kind != RESET:
+                    found = find(timestamp, row)
+                if timed:
+                    if not found and (resets if kind == RESET else outer):
+                        found = ((None, nothing),)
+                    if found:
+                        pieces.append(_with_times(kind, timestamp, row, found, left))
+                elif found:
                     if left:
                         pieces.append([(kind, timestamp, row, partner) for _, partner in found])
                     else:
@@ -191,7 +208,7 @@ class JoinQuery:
 
         return probe
 
-    def _select(self, pieces: list[list[tuple[int, int, Row, Row]]]) -> None:
+    def _select(self, pieces: list[list[tuple[Any, ...]]]) -> None:
         """Select from the pairs of each event, and put out all results together."""
         # Also where an event before failed half-way and left results.
         self.out = []
@@ -278,6 +295,15 @@ class JoinQuery:
         for window, stored in zip(self.windows, windows, strict=True):
             if window is not None:
                 window.restore(stored)
+
+
+def _with_times(
+    kind: int, timestamp: int, row: Row, found: Iterable[tuple[int | None, Row]], left: bool
+) -> list[tuple[Any, ...]]:
+    """Return the pairs of one event, each with the times of its left and of its right event behind the rows."""
+    if left:
+        return [(kind, timestamp, row, partner, timestamp, time) for time, partner in found]
+    return [(kind, timestamp, partner, row, time, timestamp) for time, partner in found]
 
 
 def _unused(*_: Any) -> None:

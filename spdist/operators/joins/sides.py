@@ -21,15 +21,17 @@ from spdist.operators.core.handlers import Plan as HandlerPlan
 from spdist.operators.core.parameters import attribute_positions, constant_values
 from spdist.operators.core.processors import Processors
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
-from spdist.operators.expressions.expression import ExpressionWriter
+from spdist.operators.expressions.expression import ExpressionWriter, unsupported
 from spdist.operators.expressions.lookup import Finder, FindingPlan
 from spdist.operators.tables.stores import Store
 from spdist.operators.windows.store import WindowStore
 
-__all__ = ["ROWS", "AggregationStore", "JoinReader", "SidePlan", "plan_sides", "search"]
+__all__ = ["ROWS", "TIMES", "AggregationStore", "JoinReader", "SidePlan", "plan_sides", "search"]
 
 #: What generated code calls the rows of the left and of the right side.
 ROWS = ("l", "r")
+#: What it calls their times.
+TIMES = ("lt", "rt")
 
 
 class JoinReader:
@@ -45,13 +47,23 @@ class JoinReader:
         The generated function's local variables.
     missing_rows : tuple[str, str]
         Source of the rows that stand for a missing left or right event.
+    times : tuple[str, str]
+        Source of the times of the left and the right event, None where there is none.
     """
 
-    def __init__(self, scope: Scope, catalog: Catalog, frame: Frame, missing_rows: tuple[str, str]) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        catalog: Catalog,
+        frame: Frame,
+        missing_rows: tuple[str, str],
+        times: tuple[str, str] = TIMES,
+    ) -> None:
         self.scope = scope
         self.catalog = catalog
         self.frame = frame
         self.missing_rows = missing_rows
+        self.times = times
 
     def variable(self, variable: ast.Variable) -> Code:
         """Return the code of an attribute: a local variable."""
@@ -80,6 +92,13 @@ class JoinReader:
     def timestamp(self) -> str:
         """Return source of the timestamp of the event that caused the pair."""
         return "ts"
+
+    def event_time(self, node: ast.EventTime) -> str:
+        """Return source of the time of a side's event; refused of a table, whose rows have none."""
+        position = self.scope.find(node.stream)
+        if self.scope.sources[position].kind == "table":
+            raise unsupported("the time of a row of a table", node.span)
+        return f"({self.times[position]} + 0)"  # fails where there is none
 
     def type_of(self, call: ast.FunctionCall) -> Type:
         """Return the static type of a call."""

@@ -187,7 +187,7 @@ class ConditionWriter:
     def _sees_event_only(self, part: ast.Expression, scope: Scope, position: int) -> bool:
         """Tell whether a condition looks at the arriving event only."""
         for node in part.walk():
-            if isinstance(node, ast.IsNullEvent | ast.In):
+            if isinstance(node, ast.IsNullEvent | ast.EventTime | ast.In):
                 return False
             if isinstance(node, ast.Variable) and not _is_own(scope.resolve(node), position):
                 return False

@@ -68,6 +68,10 @@ class _WindowReader:
     def timestamp(self) -> str:
         return "ts"
 
+    def event_time(self, node: ast.EventTime) -> str:
+        # The ends, which have a time, are attributes.
+        raise AssertionError(node.stream.id)
+
     def type_of(self, call: ast.FunctionCall) -> Type:
         return type_of(call, self.scope, self.catalog)
 
