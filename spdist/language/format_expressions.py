@@ -83,7 +83,7 @@ def _binary(expression: ast.Binary) -> str:
 
 
 def _is_null(expression: ast.IsNull) -> str:
-    if not isinstance(expression.operand, ast.Variable | ast.FunctionCall):
+    if not isinstance(expression.operand, ast.Variable | ast.FunctionCall | ast.EventTime):
         raise SiddhiAppError("SiddhiQL has 'is null' for attributes and functions only", span=expression.span)
     return f"{_write(expression.operand)[0]} is null"
 
