@@ -65,8 +65,7 @@ app.add_typer(schedule_app, name="schedule")
 app.add_typer(notebooks_app, name="notebooks")
 
 App = Annotated[Path, typer.Argument(metavar="APP", help="File with a Siddhi app; - for standard input.")]
-#: What Kafka allows.
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # what Kafka allows
 Conf = Annotated[Path, typer.Option("--conf", help="deployment.yaml, or its directory.")]
 
 
@@ -344,8 +343,7 @@ def services_up(
 def _topic(text: str) -> tuple[str, int]:
     """Read ``NAME[:PARTITIONS]``."""
     name, _, partitions = text.partition(":")
-    count = whole_number(partitions or "1", 1)
-    if not _TOPIC.fullmatch(name) or count is None:
+    if not _TOPIC.fullmatch(name) or (count := whole_number(partitions or "1", 1)) is None:
         raise typer.BadParameter(f"'{text}' is no topic; for example: orders:3", param_hint="--topic")
     return name, count
 

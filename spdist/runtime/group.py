@@ -331,10 +331,8 @@ class GroupRuntime:
         return not _is_active(self._query)
 
     def _end_query(self, *, forget: bool = False) -> None:
-        with self._lock:
-            query = self._query
-            if forget:  # before it ends, as that is no failure
-                self._query = None
+        with self._lock:  # forgotten before it ends, as that is no failure
+            query, self._query = self._query, None if forget else self._query
         _stop(query, self.name)
         if self._stop_flag is not None:
             shutil.rmtree(self._stop_flag.directory, ignore_errors=True)
