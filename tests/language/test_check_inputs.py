@@ -141,6 +141,7 @@ def test_joins(text: str, schema: str, catalog: Catalog) -> None:
         ("from A join W#window.length(2) select A.id", SiddhiTypeError, "'W' takes no window"),
         ("from A join G on A.id == G.id select A.id", SiddhiTypeError, "read with 'within … per …'"),
         ("from A join G within true per 'sec' select A.id", SiddhiTypeError, "'within' takes one text"),
+        ("from A join T within 1L, 2L per 'sec' select A.id", SiddhiTypeError, "Neither side is an aggregation"),
         ("from A join G within 1L, 2L per 5 select A.id", SiddhiTypeError, "'per' takes a string"),
         ("from A join G within 1L, 2 per 'sec' select A.id", SiddhiTypeError, "'within' takes times"),
         ("from A join G within 1L, 2L per 'weeks' select A.id", AppValidationError, "'weeks' is no duration"),

@@ -176,6 +176,9 @@ def _join(names: Names, join: ast.JoinInput) -> Scope | None:
         names.no_aggregator(join.on, "join conditions")
     if any(source.stream_id in names.aggregations for source in known):
         check_range(names, join.within, join.per, scope, join.span)
+    elif join.within or join.per is not None:
+        hint = "Leave out 'within' and 'per'."
+        names.refuse(SiddhiTypeError, "Neither side is an aggregation that is read by a range of time", join.span, hint)
     return scope
 
 
