@@ -174,6 +174,8 @@ class QueryWriter:
         if self.window is None or not kept or not kept.span or kept.time is not None or self._read.timed:
             return []
         lines = self.window.leaves([])
+        if not lines:
+            return []  # It holds nothing
         if self.key:
             lines = [f"for {self.key} in range(len({self.query.name}_head)):", *indent(lines)]
         return [*self.groups.before(), *lines, *self.groups.forgets()]
