@@ -259,7 +259,7 @@ class Timers:
 
     def _skip_calm(self, time: int) -> bool:
         """Skip what does nothing until the first wake-up that does something; tells whether there was anything."""
-        calm: list[Timer] = []
+        calm: list[tuple[Timer, int]] = []
         until = time + 1
         while (due := self.next_due) is not None and due < until:
             timer = self.heap[0][-1]
@@ -269,11 +269,13 @@ class Timers:
                 break
             # Nobody may go past the first that does something: what it puts out may reach the others.
             until = min(until, end)
-            calm.append(heappop(self.heap)[-1])
+            calm.append((heappop(self.heap)[-1], due))
         skipped = False
-        for timer in calm:
-            before = timer.due[0]
-            if before < until:
+        asked: set[int] = set()
+        for timer, before in calm:
+            # Timers that share their rests are moved together.
+            if before < until and id(timer.rests) not in asked:
+                asked.add(id(timer.rests))
                 _skip(timer, until)
             # Those that moved have put themselves back into the heap; one whose times have ended is due no more.
             if timer.due and timer.due[0] == before:
