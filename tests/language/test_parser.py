@@ -111,6 +111,9 @@ def test_a_keyword_is_a_whole_word() -> None:
         ("2F", 2.0, Type.FLOAT),
         (".5f", 0.5, Type.FLOAT),
         ("1e3f", 1000.0, Type.FLOAT),
+        ("1.f", 1.0, Type.FLOAT),
+        ("1.d", 1.0, Type.DOUBLE),
+        ("1.e3", 1000.0, Type.DOUBLE),
         ("0.1f", 0.10000000149011612, Type.FLOAT),
         ("1e39f", float("inf"), Type.FLOAT),
         ("1.5", 1.5, Type.DOUBLE),
@@ -138,7 +141,15 @@ def test_constants(text: str, value: object, kind: Type) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "column"), [("2147483648", 8), ("-2147483649", 9), ("9223372036854775808L", 8), ("9" * 5000, 8)]
+    ("text", "column"),
+    [
+        ("2147483648", 8),
+        ("-2147483649", 9),
+        ("9223372036854775808L", 8),
+        ("9" * 5000, 8),
+        ("9223372036854775808 millisec", 8),
+        ("300000000 years", 8),
+    ],
 )
 def test_a_number_that_does_not_fit_is_refused_where_it_stands(text: str, column: int) -> None:
     error = refused(f"define stream A (v int);\nfrom A\nselect {text} as x insert into Out")

@@ -147,11 +147,15 @@ class ExpressionBuilder:
 
     def _time(self, branch: Branch) -> ast.TimeLiteral:
         amounts, units = branch.children[::2], branch.children[1::2]
-        parts = tuple((self.integer(amount), self.unit(unit)) for amount, unit in zip(amounts, units, strict=True))
+        pairs = zip(amounts, units, strict=True)
+        parts = tuple((self.integer(amount, Type.LONG), self.unit(unit)) for amount, unit in pairs)
         lengths = [ast.UNIT_MS[unit] for _, unit in parts]
         if any(left <= right for left, right in itertools.pairwise(lengths)):
             self.fail(branch, "The parts of a time must go from long to short units", "For example: 1 min 30 sec")
-        return ast.TimeLiteral(parts, span=self.span(branch))
+        time = ast.TimeLiteral(parts, span=self.span(branch))
+        if time.milliseconds >= _INT_RANGE[Type.LONG]:
+            self.fail(branch, f"The number of milliseconds, {time.milliseconds}, does not fit into long")
+        return time
 
     # --- names and calls ---------------------------------------------------------------------------------------------
 
