@@ -66,5 +66,6 @@ def _resolve_pol2cart(_schema: Schema, types: tuple[Type, ...], _expressions: tu
 @stream_function("pol2Cart", _resolve_pol2cart)
 def pol2cart(theta: float, rho: float, *rest: float) -> tuple[tuple[Any, ...], ...]:
     """Append the Cartesian coordinates of a polar point (`theta` in degrees). Source: Pol2CartFunctionProcessor."""
-    angle = math.radians(theta)
+    # Python raises where Java gives NaN
+    angle = math.radians(theta) if math.isfinite(theta) else math.nan
     return ((rho * math.cos(angle), rho * math.sin(angle), *rest),)

@@ -15,7 +15,7 @@ from spdist.language.types import Schema, Type
 from spdist.operators.base import Event
 from spdist.operators.core.parameters import is_constant
 from spdist.operators.core.processors import ProcessorSetting
-from spdist.operators.windows.reorder_kslack import KSlack
+from spdist.operators.windows.reorder_kslack import KSlack, known_time
 
 __all__ = ["WEIGHTS", "WINDOW_MS", "AlphaKSlack"]
 
@@ -85,7 +85,8 @@ class AlphaKSlack(KSlack):
         """Hold the events; release what is old enough as one chunk."""
         going: list[Event] = []
         for event in events:
-            time, value = self.arguments(event[1], event[2])[:2]
+            given, value = self.arguments(event[1], event[2])[:2]
+            time = known_time(given)
             # Before late events are dropped: the estimate is over all that came.
             self.times.append(time)
             self.values.append(float(value))

@@ -13,7 +13,7 @@ from spdist.operators.base import NOT_NOW, Event, Periodic
 from spdist.operators.core.parameters import is_constant
 from spdist.operators.core.processors import ProcessorSetting, StreamProcessor
 
-__all__ = ["TICK_MS", "KSlack"]
+__all__ = ["TICK_MS", "KSlack", "known_time"]
 
 _HINT = "it is written as #reorder:kslack(timestamp[, timeout[, max.k[, discard.late.arrival]]])"
 _NO_LIMIT = 2**63 - 1
@@ -28,6 +28,13 @@ def _resolve(_schema: Schema, types: tuple[Type, ...], expressions: tuple[Expres
     if not all(map(is_constant, expressions[1:])):
         raise SiddhiTypeError("all arguments of 'reorder:kslack' but the first are constants", hint=_HINT)
     return Schema(())
+
+
+def known_time(time: int | None) -> int:
+    """Return the time of an event; one whose time is null is lost, before anything is held of it."""
+    if time is None:
+        raise TypeError("the time of an event to be put in order is null")
+    return time
 
 
 @stream_processor("reorder:kslack", _resolve)
@@ -75,7 +82,7 @@ class KSlack(StreamProcessor):
         """Hold the events; release what is old enough as one chunk."""
         going: list[Event] = []
         for event in events:
-            time: int = self.arguments(event[1], event[2])[0]
+            time = known_time(self.arguments(event[1], event[2])[0])
             if self.discards and time < self.sent:
                 continue
             self._wait_again()
