@@ -176,7 +176,9 @@ def test_up_creates_topics(tmp_path: Path) -> None:
         running.communicate(timeout=60)
 
 
-@pytest.mark.parametrize("topic", ["", ":3", "orders:0", "orders:x", "two words"])
+@pytest.mark.parametrize(
+    "topic", ["", ":3", "orders:0", "orders:x", "two words", "orders:" + "9" * 5_000, "orders:\u0663"]
+)
 def test_what_is_no_topic_is_a_wrong_command_line(topic: str) -> None:
     done = CliRunner().invoke(app, ["services", "up", "kafka", "--topic", topic])
     assert (done.exit_code, "--topic" in done.output) == (2, True)
