@@ -177,8 +177,9 @@ def _join(names: Names, join: ast.JoinInput) -> Scope | None:
     if any(source.stream_id in names.aggregations for source in known):
         check_range(names, join.within, join.per, scope, join.span)
     elif join.within or join.per is not None:
-        message, hint = "Neither side is an aggregation that is read by a range of time", "Leave out 'within' and 'per'."
-        names.refuse(SiddhiTypeError, message, (join.per or join.within[0]).span, hint)
+        message = "Neither side is an aggregation that is read by a range of time"
+        place = (join.per or join.within[0]).span
+        names.refuse(SiddhiTypeError, message, place, "Leave out 'within' and 'per'.")
     return scope
 
 
