@@ -112,7 +112,6 @@ def test_a_keyword_is_a_whole_word() -> None:
         (".5f", 0.5, Type.FLOAT),
         ("1e3f", 1000.0, Type.FLOAT),
         ("1.f", 1.0, Type.FLOAT),
-        ("1.d", 1.0, Type.DOUBLE),
         ("1.e3", 1000.0, Type.DOUBLE),
         ("0.1f", 0.10000000149011612, Type.FLOAT),
         ("1e39f", float("inf"), Type.FLOAT),
