@@ -38,13 +38,15 @@ _ints = st.integers(-(2**31), 2**31 - 1)
 _counts = st.integers(0, 2**31 - 1)
 _float32 = st.floats(width=32, allow_nan=False).map(lambda value: struct.unpack("f", struct.pack("f", value))[0])
 
-times = st.lists(st.sampled_from(list(ast.UNIT_MS)), min_size=1, max_size=4, unique=True).flatmap(
-    lambda units: st.lists(_counts, min_size=len(units), max_size=len(units)).map(
-        lambda amounts: ast.TimeLiteral(
-            tuple(zip(amounts, sorted(units, key=lambda unit: -ast.UNIT_MS[unit]), strict=True))
-        )
-    )
-)
+
+def _time_of(units: list[str]) -> st.SearchStrategy[ast.TimeLiteral]:
+    longest_first = sorted(units, key=lambda unit: -ast.UNIT_MS[unit])
+    # Each has an equal share of the milliseconds that fit into long.
+    amounts = [st.integers(0, (2**63 - 1) // (len(units) * ast.UNIT_MS[unit])) for unit in longest_first]
+    return st.tuples(*amounts).map(lambda drawn: ast.TimeLiteral(tuple(zip(drawn, longest_first, strict=True))))
+
+
+times = st.lists(st.sampled_from(list(ast.UNIT_MS)), min_size=1, max_size=4, unique=True).flatmap(_time_of)
 literals = st.one_of(
     st.builds(ast.Literal, _ints, st.just(Type.INT)),
     st.builds(ast.Literal, st.integers(-(2**63), 2**63 - 1), st.just(Type.LONG)),
