@@ -59,6 +59,16 @@ def built(batch: SentBatch) -> bytes:
     return b"".join(records._build())
 
 
+def compressed(batch: SentBatch, properties: dict[str, str]) -> SentBatch:
+    asked = Compression.of(properties)
+    return batch if asked is None else asked.compressed(batch)
+
+
+def squeezed(text: bytes, **properties: str) -> SentBatch:
+    asked = {f"compression.{name.replace('_', '.')}": value for name, value in properties.items()}
+    return compressed(SentBatch(0, 1, memoryview(text)), asked)
+
+
 def read(batch: SentBatch) -> list[tuple[int, bytes | None, bytes, list[Any]]]:
     whole = built(batch)
     (found,) = [MemoryRecords(whole).next_batch()]
@@ -117,33 +127,28 @@ def test_clients_read_what_was_written(
     found = []
     for batch in batches(parts, limit):
         assert batch.begin == expected[len(found)][0]
-        each = read(Compression.of(compression).compressed(batch))
+        each = read(compressed(batch, compression))
         assert [offset for offset, *_ in each] == list(range(batch.count))
         assert batch.count == 1 or len(built(batch)) <= limit
         found += [(key, value, headers) for _, key, value, headers in each]
     assert found == [(key, value, [("spdist-id", id)]) for _, key, value, id in expected]
 
 
-def compressed(text: bytes, **properties: str) -> SentBatch:
-    asked = Compression.of({f"compression.{name.replace('_', '.')}": value for name, value in properties.items()})
-    return asked.compressed(SentBatch(0, 1, memoryview(text)))
-
-
 def test_what_compression_does_not_make_smaller_stays_as_it_is() -> None:
     noise = random.Random(7).randbytes(5000)
     for name, number in (("gzip", 1), ("snappy", 2), ("lz4", 3), ("zstd", 4)):
-        assert compressed(noise, type=name) == SentBatch(0, 1, memoryview(noise))
-        assert compressed(b"ab" * 5000, type=name).codec == number
+        assert squeezed(noise, type=name) == SentBatch(0, 1, memoryview(noise))
+        assert squeezed(b"ab" * 5000, type=name).codec == number
 
 
 def test_a_higher_level_makes_less_of_it() -> None:
     text = b"".join(b'{"event":{"symbol":"S%d","price":%d}}' % (n % 90, n * n % 9973) for n in range(3000))
     for name, least, highest in (("gzip", "1", "9"), ("lz4", "9", "12"), ("zstd", "-5", "19")):
-        sizes = [len(compressed(text, type=name, **{f"{name}_level": level}).records) for level in (least, highest)]
+        sizes = [len(squeezed(text, type=name, **{f"{name}_level": level}).records) for level in (least, highest)]
         assert sizes[1] < 0.95 * sizes[0], (name, sizes)
     # Of lz4 the usual level is the fast one, as Java's clients have it.
-    usual = compressed(text, type="lz4").records
-    assert usual == compressed(text, type="lz4", lz4_level="9").records != compressed(text, type="lz4", lz4_level="8")
+    usual = squeezed(text, type="lz4").records
+    assert usual == squeezed(text, type="lz4", lz4_level="9").records != squeezed(text, type="lz4", lz4_level="8")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +162,7 @@ def test_a_higher_level_makes_less_of_it() -> None:
 )
 def test_a_codec_or_level_that_is_not_there_is_refused(properties: dict[str, str], told: str) -> None:
     with pytest.raises(TransportError, match=told):
-        compressed(b"", **properties)
+        squeezed(b"", **properties)
 
 
 def test_the_loop_is_compiled_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +255,7 @@ def test_batches_are_made_while_those_before_are_sent(monkeypatch: pytest.Monkey
 
     messages = OutgoingMessages("t", 0, None, Values([b"v" * 100] * count), b"A-1#0:", range(count), 0)
     monkeypatch.setattr(records, "_FIRST", 1)
-    writer: Any = SimpleNamespace(_limit=150, _compression=Compression())
+    writer: Any = SimpleNamespace(_limit=150, _compression=None)
     parts = [PartitionMessages(messages, 0, range(count))]
     monkeypatch.setattr(records, "_TOGETHER", 1.0)
     assert asyncio.run(KafkaWriter._write(writer, Producer(), "t", 0, parts)) is None  # type: ignore[arg-type]
@@ -277,7 +282,7 @@ def test_what_follows_a_batch_that_is_refused_is_not_there(refused: int) -> None
             return asyncio.shield(told)
 
     messages = OutgoingMessages("t", 0, None, [b"v" * 100] * 5, b"A-1#0:", range(5), 0)
-    writer: Any = SimpleNamespace(_limit=150, _compression=Compression())
+    writer: Any = SimpleNamespace(_limit=150, _compression=None)
     writer._judged = partial(KafkaWriter._judged, writer)
     parts = [PartitionMessages(messages, 0, range(5))]
     found = asyncio.run(KafkaWriter._write(writer, Producer(), "t", 0, parts))  # type: ignore[arg-type]
@@ -304,7 +309,7 @@ class Connection:
 def test_a_request_is_what_the_client_would_send(compression: dict[str, str], transaction: str | None) -> None:
     values = [b"v" * size for size in range(300)]
     whole = PartitionMessages(OutgoingMessages("t", 0, None, values, b"A-1#0:", range(300), 0), 0, range(300))
-    made = [_Records(one)._build() for one in map(Compression.of(compression).compressed, batches([whole], 20_000))]
+    made = [_Records(compressed(one, compression))._build() for one in batches([whole], 20_000)]
     assert len(made) > 2
 
     def topics(of: Any) -> Any:

@@ -58,19 +58,19 @@ _CODECS = {
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """A codec and its level; without a codec nothing is compressed.
+    """A codec and its level.
 
     Notes
     -----
     Source: KIP-390 for the levels and those that are usual.
     """
 
-    codec: _Codec | None = None
-    level: int = 0
+    codec: _Codec
+    level: int
 
     @classmethod
-    def of(cls, properties: Mapping[str, str]) -> Compression:
-        """Return what settings of Kafka's producers ask for, with their Java names.
+    def of(cls, properties: Mapping[str, str]) -> Compression | None:
+        """Return what settings of Kafka's producers ask for, with their Java names; None where nothing is compressed.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class Compression:
         """
         name = properties.get(_TYPE, "none").strip()
         if name == "none":
-            return cls()
+            return None
         if name not in _CODECS:
             raise TransportError(f"Kafka's {_TYPE} must be none, {', '.join(_CODECS)}, not {name!r}")
         codec, key = _CODECS[name], f"compression.{name}.level"
@@ -101,7 +101,5 @@ class Compression:
 
     def compressed(self, batch: SentBatch) -> SentBatch:
         """Return a batch compressed, or as it is where that saves nothing."""
-        if self.codec is None:
-            return batch
         records = memoryview(self.codec.compress(batch.records, self.level))
         return replace(batch, records=records, codec=self.codec.number) if len(records) < len(batch.records) else batch

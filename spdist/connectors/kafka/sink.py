@@ -406,7 +406,9 @@ class KafkaWriter:
         self, producer: AIOKafkaProducer, topic: str, partition: int, parts: Iterable[PartitionMessages]
     ) -> tuple[int, Exception | None] | None:
         """Write to one partition; return the number of the first message that is not there, and why, if one is not."""
-        made = map(self._compression.compressed, batches(parts, self._limit))
+        made = batches(parts, self._limit)
+        if self._compression is not None:
+            made = map(self._compression.compressed, made)
         # In a thread of its own, while the loop sends those before.
         making = asyncio.create_task(asyncio.to_thread(next, made, None))
         sent: deque[tuple[SentBatch, asyncio.Future[Any]]] = deque()
