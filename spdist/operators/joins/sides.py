@@ -47,23 +47,15 @@ class JoinReader:
         The generated function's local variables.
     missing_rows : tuple[str, str]
         Source of the rows that stand for a missing left or right event.
-    times : tuple[str, str]
-        Source of the times of the left and the right event, None where there is none.
     """
 
-    def __init__(
-        self,
-        scope: Scope,
-        catalog: Catalog,
-        frame: Frame,
-        missing_rows: tuple[str, str],
-        times: tuple[str, str] = TIMES,
-    ) -> None:
+    def __init__(self, scope: Scope, catalog: Catalog, frame: Frame, missing_rows: tuple[str, str]) -> None:
         self.scope = scope
         self.catalog = catalog
         self.frame = frame
         self.missing_rows = missing_rows
-        self.times = times
+        #: source of the times of the left and the right event, None where there is none
+        self.times = TIMES
 
     def variable(self, variable: ast.Variable) -> Code:
         """Return the code of an attribute: a local variable."""
