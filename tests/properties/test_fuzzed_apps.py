@@ -21,14 +21,13 @@ from tests.properties.mutated_apps import Hang, damaged, trial
 
 BLOCK = 1000
 #: Seeds of which each app is run as well.
-RUN = 150
+RUN = 300
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(2))
 def test_a_damaged_app_is_planned_explained_printed_and_run_in_bounded_time(block: int) -> None:
     outcomes = [trial(seed, seconds=30) for seed in range(block * RUN, (block + 1) * RUN)]
-    # Some survive the damage: which ones is drawn, and changes with each case that is added to those that are damaged.
-    assert outcomes.count("ran") > RUN / 30
+    assert outcomes.count("ran") > RUN / 20
 
 
 def test_the_long_run_goes_on_where_it_was_left_and_tells_what_it_saw(
