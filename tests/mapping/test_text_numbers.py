@@ -18,7 +18,7 @@ _texts = st.text(max_size=6) | st.text(max_size=LONGEST // 4) | _alike
 _columns = st.lists(st.lists(_texts, min_size=1, max_size=30), min_size=1, max_size=8)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(_columns, st.booleans(), st.data())
 def test_each_text_has_one_number_for_ever(columns: list[list[str]], meet: bool, data: st.DataObject) -> None:
     numbers, known = TextNumbers(), dict[str, int]()

@@ -87,7 +87,7 @@ WRITES = [
 steps = st.lists(st.tuples(st.sampled_from(WRITES), st.lists(rows, min_size=1, max_size=3)), max_size=8)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(steps, st.lists(rows, max_size=3), st.sampled_from([(), (0,), (1,), (0, 1)]))
 def test_an_indexed_table_is_a_list_that_is_searched_faster(
     steps: list[Any], asked: list[Any], declared: tuple[int, ...]
@@ -104,7 +104,7 @@ def test_an_indexed_table_is_a_list_that_is_searched_faster(
                 assert fast(0, row) == slow(0, row)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(WRITES), st.lists(full, min_size=1, max_size=3)), max_size=8),
     st.lists(full, max_size=3),
@@ -144,7 +144,7 @@ BY_KEY = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(BY_KEY), rows), max_size=12),
     st.sampled_from([(0,), (0, 1)]),
