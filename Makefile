@@ -50,7 +50,7 @@ check: .venv/.installed ## lint, and meanwhile the tests that need no JVM, serve
 	@$(MAKE) --no-print-directory -j 2 lint quick
 
 quick: .venv/.installed
-	@$(VENV) -m pytest -q -n $(PROCESSES) $(QUICK)
+	@$(VENV) -m pytest -q -n $(PROCESSES) -p no:nbmake -p no:schemathesis -m "not slow" $(QUICK)
 
 lint: .venv/.installed ## style, types, layers, notebooks without outputs
 	@$(VENV) -m ruff check .

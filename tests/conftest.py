@@ -14,11 +14,9 @@ from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
-from nbclient import NotebookClient
 from xdist.scheduler import LoadScopeScheduling
 
 from spdist.engine.programs import programmed
-from spdist.headless.engine import use_sockets
 from spdist.services.kafka import KafkaBroker
 from spdist.services.nats import NatsServer
 from tests.cluster.databases import SERVERS
@@ -50,6 +48,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let the kernels of nbmake listen on Unix sockets: where many processes connect, free ports do not stay free."""
+    if not config.pluginmanager.hasplugin("nbmake"):
+        return  # nor is Jupyter imported then, which takes seconds
+    from nbclient import NotebookClient
+
+    from spdist.headless.engine import use_sockets
+
     made = NotebookClient.create_kernel_manager
 
     def create_kernel_manager(client: NotebookClient) -> Any:
