@@ -455,10 +455,7 @@ def allow_scripts(allowed: bool = True) -> None:
 def catalog(scripts: bool | None = None) -> Catalog:
     """Return the signatures of everything that is registered now: the same object until something else is.
 
-    Parameters
-    ----------
-    scripts : bool, optional
-        Whether apps may define functions in Python; by default what `allow_scripts` said, else not.
+    With `scripts` apps may define functions in Python; by default as `allow_scripts` said, else not.
     """
     _load()
     return _signatures(_SWITCHES["scripts"] if scripts is None else scripts)
@@ -474,6 +471,7 @@ def _signatures(scripts: bool) -> Catalog:
         aggregators=of("aggregator"),
         windows=of("window"),
         stream_functions=of("stream function") | of("stream processor"),
+        stream_processors=frozenset(of("stream processor")),
         mappings=frozenset(of("mapping")),
         scripts=scripts,
     )

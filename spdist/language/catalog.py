@@ -26,15 +26,17 @@ StreamFunctionResolver = Callable[[Schema, tuple[Type, ...], tuple[Expression, .
 class Catalog:
     """Signatures by id (``name`` or ``ns:name``, case-sensitive).
 
-    ``stores`` are the tables of the app that is compiled, by id, which ``in`` looks into; the checker knows only their
-    schemas, and leaves them alone. ``mappings`` are those besides the built-in ones. ``scripts`` tells whether apps may
-    define functions in Python. Two are equal where they are the same object, so that it can be a key.
+    ``stream_processors`` are those of ``stream_functions`` that keep state. ``stores`` are the tables of the app that
+    is compiled, by id, which ``in`` looks into; the checker knows only their schemas, and leaves them alone.
+    ``mappings`` are those besides the built-in ones. ``scripts`` tells whether apps may define functions in Python.
+    Two are equal where they are the same object, so that it can be a key.
     """
 
     functions: Mapping[str, Resolver] = field(default_factory=dict)
     aggregators: Mapping[str, Resolver] = field(default_factory=dict)
     windows: Mapping[str, WindowResolver] = field(default_factory=dict)
     stream_functions: Mapping[str, StreamFunctionResolver] = field(default_factory=dict)
+    stream_processors: frozenset[str] = frozenset()
     stores: Mapping[str, Any] = field(default_factory=dict)
     mappings: frozenset[str] = frozenset()
     scripts: bool = False

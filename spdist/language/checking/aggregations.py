@@ -109,6 +109,11 @@ def _scope(names: Names, single: ast.SingleInput) -> Scope | None:
         hint = "Let a query insert it into a stream."
         names.refuse(SiddhiTypeError, f"An aggregation reads a stream, not '{stream.id}'", single.span, hint)
         return None
+    for handler in single.before:
+        if isinstance(handler, ast.StreamFunction) and handler.call.id in names.catalog.stream_processors:
+            hint = "Call it in a query of its own, and let the aggregation read the stream that this inserts into."
+            names.unsupported("Stream processors in front of aggregations", handler.span, hint)
+            return None
     source = check_filters(names, single.before, AttributeSource(stream.id, stream.id, schema))
     return None if source is None else Scope((source,), tables=names.all_tables())
 

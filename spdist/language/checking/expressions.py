@@ -177,9 +177,14 @@ class _Typing:
             self.errors.append(UndefinedNameError(message, span=node.stream.span, hint=hint))
             return Type.LONG
         try:
-            self._scope.find(node.stream)
+            position = self._scope.find(node.stream)
         except SiddhiAppError as error:
             self.errors.append(error)
+            return Type.LONG
+        if self._scope.sources[position].kind == "table":
+            hint = "Keep it in an attribute: select eventTimestamp() as at, and others, where rows are inserted."
+            message = f"Rows of '{node.stream.id}' have no time"
+            self.errors.append(SiddhiTypeError(message, span=node.stream.span, hint=hint))
         return Type.LONG
 
     def _call(self, call: ast.FunctionCall) -> Type | None:

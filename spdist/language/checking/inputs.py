@@ -94,7 +94,7 @@ def check_filters(
 ) -> AttributeSource | None:
     """Check filters and stream functions in turn; returns the source with the attributes that functions append.
 
-    Returns None where a stream function is not understood: then it is not known which attributes there are.
+    Returns None where a stream function is not understood, or not run: it is not known then which attributes there are.
 
     Parameters
     ----------
@@ -105,13 +105,17 @@ def check_filters(
     source : AttributeSource
         What they read.
     scope_of : callable, optional
-        What may be named besides the source, for elements of patterns.
+        What may be named besides the source, for elements of patterns, which have no stream functions.
     """
     for handler in handlers:
         scope = scope_of(source) if scope_of else Scope((source,), tables=names.all_tables())
         if isinstance(handler, ast.Filter):
             names.condition(handler.condition, scope, "A filter")
             names.no_aggregator(handler.condition, "filters")
+        elif scope_of:
+            hint = "Call it in a query of its own, and let the pattern read the stream that this inserts into."
+            names.unsupported("Stream functions in patterns", handler.span, hint)
+            return None
         else:
             appended = _appended(names, handler.call, scope, source)
             if appended is None:
@@ -125,7 +129,6 @@ def _appended(names: Names, call: ast.FunctionCall, scope: Scope, source: Attrib
     if resolver is None:
         names.report(unknown_extension("stream function", call.id, call.span, names.catalog))
         return None
-    # `f(*)` stands for the attributes of its own stream, also within a pattern
     call = names.with_arguments(call, Scope((source,)))
     types, expressions, errors = resolve_call(call, scope, names.catalog)
     names.report(*errors)
@@ -225,11 +228,8 @@ def _pattern(names: Names, pattern: ast.PatternInput) -> Scope | None:
             absent = isinstance(element, ast.AbsentState)
             return dataclasses.replace(every, sources=around).of_element(position, partners[position], absent)
 
-        handled = check_filters(names, element.input.before, sources[position], scope_of)
-        if handled is None:
+        if check_filters(names, element.input.before, sources[position], scope_of) is None:
             return None
-        # Later elements may name what stream functions have appended to this one
-        sources[position] = handled
     # Siddhi sets up the right side of `and` and `or` before the left one; `select *` shows it.
     order = tuple(i if partner is None else partner for i, partner in enumerate(partners))
     return dataclasses.replace(every, sources=tuple(sources), star_order=order, missing=AppValidationError.code)

@@ -150,9 +150,11 @@ class Names:
         """Report an aggregator where none is run."""
         if uses_aggregator(node, self.catalog):
             hint = "Aggregate in a query of its own, and use its result."
-            self.refuse(
-                SiddhiAppError, f"Aggregators in {where} are not supported", node.span, hint, code=ErrorKind.UNSUPPORTED
-            )
+            self.unsupported(f"Aggregators in {where}", node.span, hint)
+
+    def unsupported(self, what: str, span: Span | None, hint: str) -> None:
+        """Report SiddhiQL that is understood but not run; `what` are several."""
+        self.refuse(SiddhiAppError, f"{what} are not supported", span, hint, code=ErrorKind.UNSUPPORTED)
 
     def refuse(
         self,

@@ -18,7 +18,7 @@ from spdist.errors import (
 from spdist.language import ast
 from spdist.language.types import Schema, Type
 
-__all__ = ["AttributeSource", "Reference", "Scope", "pattern_elements", "suggestion", "undefined"]
+__all__ = ["AttributeSource", "Reference", "Scope", "filter_conditions", "pattern_elements", "suggestion", "undefined"]
 
 _FIRST = ast.EventIndex(0)
 #: How many names a hint shows.
@@ -295,6 +295,11 @@ def pattern_elements(element: ast.StateElement) -> Iterator[tuple[ast.StreamStat
         case ast.ChainState():
             for part in element.elements:
                 yield from pattern_elements(part)
+
+
+def filter_conditions(element: ast.StreamState | ast.AbsentState) -> list[ast.Expression]:
+    """Return the conditions of an element of a checked pattern or sequence, which has no other handlers."""
+    return [handler.condition for handler in element.input.before if isinstance(handler, ast.Filter)]
 
 
 def suggestion(name: str, known: Iterable[str]) -> str | None:

@@ -21,7 +21,7 @@ from spdist.language.checking.scope import Reference, Scope
 from spdist.language.types import Type
 from spdist.operators.base import Arrival, VirtualClock
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
-from spdist.operators.expressions.expression import ExpressionWriter, Reader, unsupported
+from spdist.operators.expressions.expression import ExpressionWriter, Reader
 from spdist.operators.expressions.pushdown import conjuncts, names_store, never_fail, push
 from spdist.operators.tables.stores import Searchable, Store
 
@@ -146,11 +146,7 @@ class StoredReader:
 
     def event_time(self, node: ast.EventTime) -> str:
         """Return source of the time of the store's event, or of one that looks into it; rows of tables have none."""
-        if self.scope.find(node.stream) != self.position:
-            return self.outer.event_time(node)
-        if self.scope.sources[self.position].kind == "table":
-            raise unsupported("the time of a row of a table", node.span)
-        return "arrival[0]"
+        return "arrival[0]" if self.scope.find(node.stream) == self.position else self.outer.event_time(node)
 
     def type_of(self, call: ast.FunctionCall) -> Type:
         """Return the static type of a call."""

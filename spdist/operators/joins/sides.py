@@ -21,7 +21,7 @@ from spdist.operators.core.handlers import Plan as HandlerPlan
 from spdist.operators.core.parameters import attribute_positions, constant_values
 from spdist.operators.core.processors import Processors
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
-from spdist.operators.expressions.expression import ExpressionWriter, unsupported
+from spdist.operators.expressions.expression import ExpressionWriter
 from spdist.operators.expressions.lookup import Finder, FindingPlan
 from spdist.operators.tables.stores import Store
 from spdist.operators.windows.store import WindowStore
@@ -86,11 +86,8 @@ class JoinReader:
         return "ts"
 
     def event_time(self, node: ast.EventTime) -> str:
-        """Return source of the time of a side's event; refused of a table, whose rows have none."""
-        position = self.scope.find(node.stream)
-        if self.scope.sources[position].kind == "table":
-            raise unsupported("the time of a row of a table", node.span)
-        return f"({self.times[position]} + 0)"  # fails where there is none
+        """Return source of the time of a side's event; rows of tables have none."""
+        return f"({self.times[self.scope.find(node.stream)]} + 0)"  # fails where there is none
 
     def type_of(self, call: ast.FunctionCall) -> Type:
         """Return the static type of a call."""

@@ -8,14 +8,13 @@ offered), described in our own words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from spdist.language import ast
 from spdist.language.catalog import Catalog
-from spdist.language.checking.scope import Scope, pattern_elements
+from spdist.language.checking.scope import Scope, filter_conditions, pattern_elements
 from spdist.operators.base import Arrival, Row, Timer, VirtualClock
-from spdist.operators.expressions.expression import unsupported
 from spdist.operators.patterns.conditions import ConditionWriter
 from spdist.operators.patterns.repeated_absences import PatternRests
 from spdist.operators.patterns.states import ElementCondition, Partial, State
@@ -52,7 +51,7 @@ class PatternPlan(PatternShape):
         counted = [counted for _, counted in pattern_elements(self.input.element)]
         for position, element in enumerate(self.elements):
             plain = isinstance(element, ast.StreamState) and not counted[position] and position not in self.partners
-            conditions = list(_filters(element.input))
+            conditions = filter_conditions(element)
             writer.add(position, conditions, self.partners.get(position), plain and not self.strict)
         self.parts = writer.parts
         return writer.conditions(self.size)
@@ -69,15 +68,6 @@ class PatternPlan(PatternShape):
     def condition(self, position: int) -> ElementCondition:
         """Return the condition of an element."""
         return self._conditions[position]
-
-
-def _filters(input: ast.SingleInput) -> Iterator[ast.Expression]:
-    if input.window is not None:
-        raise unsupported("a window inside a pattern", input.window.span)
-    for handler in (*input.before, *input.after):
-        if not isinstance(handler, ast.Filter):
-            raise unsupported("a stream function inside a pattern", handler.span)
-        yield handler.condition
 
 
 class Automaton:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from spdist.language import ast
 from spdist.language.checking.checked import CheckedQuery
-from spdist.language.checking.scope import Reference, Scope
+from spdist.language.checking.scope import Reference, Scope, filter_conditions
 from spdist.language.types import Type
 from spdist.operators.expressions.lookup import INDEXABLE, conjuncts
 from spdist.operators.patterns.absence import AbsenceState, AbsentLogicalState
@@ -381,7 +381,7 @@ def _step(
     plan, scope = shape.plan, shape.plan.scope
     element, slot, partner = plan.elements[position], plan.slots[position], plan.partners.get(position)
     state, own = shape.states[slot], scope.of_element(position, partner)
-    parts = [part for condition in _conditions(element.input) for part in conjuncts(condition)]
+    parts = [part for condition in filter_conditions(element) for part in conjuncts(condition)]
     alone = tuple(part for part in parts if _is_own(part, own, position))
     rest = [part for part in parts if part not in alone]
     key = None
@@ -407,13 +407,6 @@ def _step(
             waiting = state.waiting if isinstance(state, AbsentLogicalState) else None
             return replace(step, partner=partner, both=state.needs_both, absent=absent, waiting=waiting)
     return step
-
-
-def _conditions(given: ast.SingleInput) -> Iterator[ast.Expression]:
-    for handler in (*given.before, *given.after):
-        if not isinstance(handler, ast.Filter):
-            raise NotTyped("a stream function in a pattern", handler.span)
-        yield handler.condition
 
 
 def _is_own(part: ast.Expression, scope: Scope, position: int) -> bool:
