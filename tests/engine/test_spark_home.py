@@ -1,4 +1,4 @@
-"""Spark's home in the user's cache, and the name of the class archive in it."""
+"""Spark's home in the user's cache, the name of the class archive in it, and what its launcher is told."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from spdist.engine.spark.home import class_archive, spark_home
+from spdist.engine.spark.home import class_archive, launcher_options, spark_home
 
 
 @pytest.fixture(autouse=True)
@@ -70,3 +70,18 @@ def test_there_is_none_with_a_class_path_that_we_do_not_know(
 ) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
     assert class_archive(spark_home(tmp_path), str(java), ()) is None
+
+
+def test_the_launcher_finds_its_classes_at_once_where_their_path_has_no_blanks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPARK_LAUNCHER_OPTS", raising=False)
+    home = spark_home(tmp_path)
+    (jar,) = (home / "jars").glob("spark-launcher_*.jar")
+    assert f"-Xbootclasspath/a:{jar}" in launcher_options(home).split()
+    other = tmp_path / "with blanks"
+    (other / "jars").mkdir(parents=True)
+    (other / "jars" / jar.name).touch()
+    assert "bootclasspath" not in launcher_options(other)
+    monkeypatch.setenv("SPARK_LAUNCHER_OPTS", "-XX:+UseG1GC")
+    assert launcher_options(home) == "-XX:+UseG1GC"

@@ -1,10 +1,12 @@
-"""Spark's home as its JVM sees it, and the class archive of what stands on the JVM's class path."""
+"""Spark's home as its JVM sees it, its class archive, how its launcher starts quickly, what executors get."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pyspark
 from spdist.services.class_archive import ClassArchive
 from spdist.services.maven import cache_directory
 
-__all__ = ["class_archive", "spark_home"]
+__all__ = ["class_archive", "launcher_options", "packed", "spark_home"]
 
 #: Put directories or jars on the class path that we do not know of; Java archives no class path with directories.
 _ADDING = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
@@ -78,3 +80,34 @@ def class_archive(home: Path, java: str, added: Sequence[Path]) -> ClassArchive 
         facts = file.stat()
         told.update(f"{file} {facts.st_size} {facts.st_mtime_ns}\n".encode())
     return ClassArchive(home / f"classes-{told.hexdigest()[:12]}.jsa")
+
+
+def launcher_options(home: Path) -> str:
+    """Return what Java is told for the program that puts the command of Spark's JVM together, and lives for a moment.
+
+    Its classes are in one jar: where Java looks for them among all of Spark's, it opens dozens, and takes 0.35 s of
+    processor time instead of 0.1 s. What ``SPARK_LAUNCHER_OPTS`` says already is left as it is.
+
+    Parameters
+    ----------
+    home : Path
+        What `spark_home` has returned.
+    """
+    if told := os.environ.get("SPARK_LAUNCHER_OPTS"):
+        return told
+    options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    found = next((home / "jars").glob("spark-launcher_*.jar"), None)
+    # Spark's script splits them at blanks
+    if found is not None and not re.search(r"\s", str(found)):
+        options.append(f"-Xbootclasspath/a:{found}")
+    return " ".join(options)
+
+
+def packed(path: Path) -> Path:
+    """Write this package into a zip file, for executors, and return its path."""
+    package = Path(__file__).parents[2]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(package.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                archive.write(file, Path(package.name) / file.relative_to(package))
+    return path

@@ -16,7 +16,6 @@ import sys
 import tempfile
 import threading
 import warnings
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,7 +27,7 @@ from spdist.config.allowed import Allowed, AllowedSections, allowed_of
 from spdist.config.sections import Log, ScriptSettings, StatePersistence, Transports
 from spdist.engine.shards.places import Place, place_of
 from spdist.engine.spark.forks import Forks
-from spdist.engine.spark.home import class_archive, spark_home
+from spdist.engine.spark.home import class_archive, launcher_options, packed, spark_home
 from spdist.engine.spark.jars import add_jars, cached_kafka_jars, kafka_jars, package_jars, package_settings
 from spdist.engine.spark.source import LogDataSource
 from spdist.errors import EngineError
@@ -374,7 +373,7 @@ class SparkHost:
                 self.log_directory,
                 self.state_location,
             )
-            session.sparkContext.addPyFile(str(_packed(scratch / "spdist.zip")))
+            session.sparkContext.addPyFile(str(packed(scratch / "spdist.zip")))
         return session
 
 
@@ -383,16 +382,6 @@ def _elsewhere(master: str) -> bool:
     if master.startswith(("local[", "local-cluster[")) or master == "local":
         return False
     return not re.match(r"spark://(localhost|127\.0\.0\.1|\[::1\])(:|$)", master)
-
-
-def _packed(path: Path) -> Path:
-    """Write this package into a zip file, for executors, and return its path."""
-    package = Path(__file__).parents[2]
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(package.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
-                archive.write(file, Path(package.name) / file.relative_to(package))
-    return path
 
 
 def _files_for_jvm(scratch: Path) -> tuple[str, ...]:
@@ -423,6 +412,7 @@ def _for_jvm(home: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(dict.fromkeys([str(Path(__file__).parents[3]), *path])),
         # glibc keeps an arena per thread, up to eight per core; each grows and never shrinks.
         "MALLOC_ARENA_MAX": "2",
+        "SPARK_LAUNCHER_OPTS": launcher_options(home),
     }
 
 
