@@ -90,11 +90,12 @@ class KafkaBroker(Service):
         found = jars("kafka-broker", BROKER_JARS)
         settings = self._write_settings()
         run = [java, f"-Xmx{self._memory}", *self._options, "-cp", os.pathsep.join(map(str, found))]
-        # StorageTool refuses to format a directory a second time.
-        if not (self._data / "meta.properties").exists():
-            self._format([*run, "kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", str(settings)])
-        # Not for the format, which ends first and would fill the archive with its few classes.
         self._archive = ClassArchive(found[0].parent / f"classes-java-{java_version(java)}.jsa")
+        # StorageTool refuses to format a directory a second time. It ends first, and would fill an archive that it
+        # wrote with its few classes.
+        if not (self._data / "meta.properties").exists():
+            format = [*run[:1], *self._archive.options(writes=False), *run[1:]]
+            self._format([*format, "kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", str(settings)])
         run[1:1] = self._archive.options()
         return ServerProcess("Kafka", [*run, "kafka.Kafka", str(settings)], self.directory / "broker.log")
 
