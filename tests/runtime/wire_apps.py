@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from spdist import run
@@ -54,6 +55,7 @@ def five_groups(count: int) -> Wired:
     return Wired(FIVE_GROUPS, "Orders", events, until, "Totals", expected)
 
 
+@cache  # the tests of each transport run the same
 def quickstart(days: int) -> Wired:
     """What the notebook runs: the first days of its month."""
     ran = run_cells("quickstart", "cluster", days=days)
