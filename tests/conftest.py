@@ -21,6 +21,7 @@ from spdist.services.kafka import KafkaBroker
 from spdist.services.nats import NatsServer
 from tests.cluster.databases import SERVERS
 from tests.object_store import S3Server
+from tests.runtime.shared_spark import SHARED_SPARK
 
 T = TypeVar("T")
 
@@ -66,10 +67,29 @@ def pytest_configure(config: pytest.Config) -> None:
     NotebookClient.create_kernel_manager = create_kernel_manager  # type: ignore[method-assign]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests with a Spark session of their own come last in their directory, so that others share one till then."""
+    directories = {path: n for n, path in enumerate(dict.fromkeys(item.path.parent for item in items))}
+    items.sort(key=lambda item: (directories[item.path.parent], "own_spark" in getattr(item, "fixturenames", ())))
+
+
 def pytest_collection_finish() -> None:
     """Let garbage collections pass over the tests themselves: a million objects, which stay to the end."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End the Spark session that tests of a directory share after the last of them: others start their own."""
+    if nextitem is None or nextitem.path.parent != item.path.parent:
+        SHARED_SPARK.stop()
+
+
+@pytest.fixture
+def own_spark() -> None:
+    """A test that starts a Spark session of its own: a process has one at a time."""
+    SHARED_SPARK.stop()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from spdist.language.types import Schema
 from spdist.planning.columns.native import NATIVE, obstacle
 from tests.properties.native_expressions import ATTRIBUTES, expressions, rows
 from tests.runtime.host_settings import settings_in
+from tests.runtime.shared_spark import SHARED_SPARK
 
 NAMES = tuple(ATTRIBUTES)
 DEFINITION = f"define stream S (n int, {', '.join(f'{name} {kind}' for name, kind in ATTRIBUTES.items())});"
@@ -36,10 +36,9 @@ Row = tuple[Any, ...]
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHost]:
+def host(tmp_path_factory: pytest.TempPathFactory) -> SparkHost:
     root: Path = tmp_path_factory.mktemp("native")
-    with SparkHost(settings_in(root, cores=1)) as host:
-        yield host
+    return SHARED_SPARK.host(settings_in(root, cores=1))
 
 
 def test_each_rule_has_a_form_and_each_form_a_rule() -> None:

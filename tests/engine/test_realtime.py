@@ -25,21 +25,19 @@ from spdist.engine.native.realtime import (
     transformed,
 )
 from spdist.engine.replay.columns_log import MessageLog, ResultId, TopicMessage
-from spdist.engine.spark.jars import kafka_jars
 from spdist.engine.spark.session import SparkHost
 from spdist.mapping.mappers import sink_mapper
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.payloads.headers import ID_HEADER
 from tests.engine.realtime_apps import APP, TOPICS, drawn_payloads, in_virtual_time, planned
 from tests.runtime.host_settings import settings_in
+from tests.runtime.shared_spark import SHARED_SPARK
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHost]:
+def host(tmp_path_factory: pytest.TempPathFactory) -> SparkHost:
     root: Path = tmp_path_factory.mktemp("realtime")
-    kafka_jars()  # real-time mode needs them when the host starts
-    with SparkHost(settings_in(root, cores=2)) as host:
-        yield host
+    return SHARED_SPARK.host(settings_in(root, cores=2))
 
 
 @pytest.mark.spark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from spdist.transports.log import LogTransport
 from spdist.transports.payloads.payload import Payload
 from tests.engine.memory_transport import MemoryTransport
 from tests.runtime.host_settings import settings_in
+from tests.runtime.shared_spark import SHARED_SPARK
 
 Eventually = Callable[..., object]
 
@@ -106,9 +107,8 @@ def test_who_asks_gets_the_answer_to_the_own_question() -> None:
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[SparkHost]:
-    with SparkHost(settings_in(tmp_path)) as started:
-        yield started
+def host(tmp_path: Path) -> SparkHost:
+    return SHARED_SPARK.host(settings_in(tmp_path))
 
 
 @pytest.mark.spark

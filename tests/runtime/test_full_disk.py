@@ -13,7 +13,6 @@ import pytest
 
 from spdist import plan
 from spdist.config.sections import StatePersistence
-from spdist.engine.spark.session import SparkHost
 from spdist.errors import StateError
 from spdist.language.types import Schema, Type
 from spdist.runtime.group import GroupRuntime
@@ -21,6 +20,7 @@ from spdist.runtime.progress import is_full
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.opening import open_transport, transport_settings
 from tests.runtime.host_settings import settings_in
+from tests.runtime.shared_spark import SHARED_SPARK
 
 APP = """@app:name('Full') define stream In (v long, text string);
 @sink(type='embedded', topic='Full.Out') define stream Out (v long, n long);
@@ -98,23 +98,23 @@ def test_a_group_waits_for_room_on_its_disk_and_loses_nothing(
         feed.send([(1000 + n, (n, "x" * 5000)) for n in range(sent, sent + count)])
         sent += count
 
-    with SparkHost(settings) as host:
-        group = GroupRuntime(assignment, host, "worker-1")
-        try:
+    host = SHARED_SPARK.host(settings)
+    group = GroupRuntime(assignment, host, "worker-1")
+    try:
+        send(5)
+        group.start()
+        eventually(come, "the first events are there", 90)
+        for stop, go, told in (
+            (disk.fill, disk.free, "No space left on device"),
+            (lambda: disk.protect("ro"), lambda: disk.protect("rw"), "Read-only file system"),
+        ):
+            stop()
             send(5)
-            group.start()
-            eventually(come, "the first events are there", 90)
-            for stop, go, told in (
-                (disk.fill, disk.free, "No space left on device"),
-                (lambda: disk.protect("ro"), lambda: disk.protect("rw"), "Read-only file system"),
-            ):
-                stop()
-                send(5)
-                eventually(lambda: told in (group.status().waiting or ""), f"it waits: {told}", 90)  # noqa: B023
-                assert group.status().state == "RUNNING"
-                go()
-                eventually(come, "all is there again", 90)
-        finally:
-            group.kill()
+            eventually(lambda: told in (group.status().waiting or ""), f"it waits: {told}", 90)  # noqa: B023
+            assert group.status().state == "RUNNING"
+            go()
+            eventually(come, "all is there again", 90)
+    finally:
+        group.kill()
     assert [row for _, row in read_events(topics, "Full.Out", OUT)] == [(n, n + 1) for n in range(sent)]
     topics.close()

@@ -38,6 +38,7 @@ from spdist.transports.feed import Feed, read_events
 from spdist.transports.log import LogTransport
 from tests.runtime.group_processes import workers
 from tests.runtime.host_settings import settings_in
+from tests.runtime.shared_spark import SHARED_SPARK
 
 Eventually = Callable[..., object]
 
@@ -61,11 +62,8 @@ def expected(count: int) -> list[tuple[int, tuple[Any, ...]]]:
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHost]:
-    with SparkHost(settings_in(tmp_path_factory.mktemp("a checkout with spaces"))) as host:
-        yield host
-        scratch = host.scratch
-    assert not scratch.exists()
+def host(tmp_path_factory: pytest.TempPathFactory) -> SparkHost:
+    return SHARED_SPARK.host(settings_in(tmp_path_factory.mktemp("a checkout with spaces")))
 
 
 @pytest.fixture

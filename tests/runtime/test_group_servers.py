@@ -28,6 +28,7 @@ from spdist.services.process import Service, free_ports
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.opening import open_transport, transport_settings
 from tests.runtime.host_settings import settings_in
+from tests.runtime.shared_spark import SHARED_SPARK
 from tests.runtime.test_group import APP, INPUT, events, expected
 
 Eventually = Callable[..., object]
@@ -46,7 +47,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="module")
-def host(server: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHost]:
+def host(server: Service, tmp_path_factory: pytest.TempPathFactory) -> SparkHost:
     root = tmp_path_factory.mktemp("host")
     transports = Transports(
         Log(root / "the topics"),
@@ -54,8 +55,7 @@ def host(server: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         kafka=Kafka(server.url, timeout_ms=PATIENCE_MS),
         nats=Nats(server.url, timeout_ms=PATIENCE_MS),
     )
-    with SparkHost(settings_in(root, transports)) as host:
-        yield host
+    return SHARED_SPARK.host(settings_in(root, transports))
 
 
 def started(host: SparkHost, work: list[Assignment]) -> list[GroupRuntime]:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from spdist.config.datasources import Datasource
-from spdist.engine.spark.session import SparkHost
 from spdist.language.parsing.parser import parse
 from spdist.language.types import Schema
 from spdist.planning.groups import plan
@@ -18,6 +17,7 @@ from spdist.runtime.group import GroupRuntime
 from spdist.transports.feed import Feed, read_events
 from spdist.transports.log import LogTransport
 from tests.runtime.host_settings import settings_in
+from tests.runtime.shared_spark import SHARED_SPARK
 
 APP = """@app:name('Stored') @app:playback define stream S (k string, n long);
 @store(type='rdbms', datasource='SHOP') @PrimaryKey('k') define table T (k string, n long);
@@ -57,14 +57,14 @@ def test_a_table_is_changed_once_by_each_event(tmp_path: Path, eventually: Calla
     database = tmp_path / "shop.db"
     sources = {"SHOP": Datasource("SHOP", f"sqlite:///{database}")}
     work = next(one for one in plan(parse(APP)).assignments() if one.group.endswith("-g"))
-    with SparkHost(replace(settings_in(tmp_path), datasources=sources)) as host:
-        log = LogTransport(host.log_directory)
-        log.ensure("Stored.S", 1)
-        feed = Feed(log, "Stored.S", SCHEMA)
-        for start in range(2):
-            for n in range(30 * start, 30 * start + 30):
-                feed.send([(1000 + n, (f"k{n % 3}", n))])
-            _run(GroupRuntime(work, host, "worker-1"), 30 * start + 1, 1059 if start == 1 else None, eventually)
+    host = SHARED_SPARK.host(replace(settings_in(tmp_path), datasources=sources))
+    log = LogTransport(host.log_directory)
+    log.ensure("Stored.S", 1)
+    feed = Feed(log, "Stored.S", SCHEMA)
+    for start in range(2):
+        for n in range(30 * start, 30 * start + 30):
+            feed.send([(1000 + n, (f"k{n % 3}", n))])
+        _run(GroupRuntime(work, host, "worker-1"), 30 * start + 1, 1059 if start == 1 else None, eventually)
     with sqlite3.connect(database) as connection:
         assert dict(connection.execute('SELECT k, n FROM "T"')) == totals(60)
         assert connection.execute("SELECT count(*) FROM spdist_applied").fetchone() == (1,)
@@ -80,14 +80,14 @@ def test_a_group_that_moves_takes_its_shard_along(tmp_path: Path, eventually: Ca
     (work,) = plan(parse(SHARED)).assignments()
     (topic,) = [assigned.topic for assigned in work.inputs]
     for start, shard in enumerate(("first", "second")):
-        with SparkHost(replace(settings_in(tmp_path), datasources=sources, shard_id=shard)) as host:
-            log = LogTransport(host.log_directory)
-            log.ensure(topic, 1)
-            feed = Feed(log, topic, SCHEMA)
-            for n in range(30 * start, 30 * start + 30):
-                feed.send([(1000 + n, (f"k{n % 3}", n))])
-            group = GroupRuntime(work, host, "worker-1")
-            _run(group, 30 * start + 1, 1059 if start == 1 else None, eventually)
+        host = SHARED_SPARK.host(replace(settings_in(tmp_path), datasources=sources, shard_id=shard))
+        log = LogTransport(host.log_directory)
+        log.ensure(topic, 1)
+        feed = Feed(log, topic, SCHEMA)
+        for n in range(30 * start, 30 * start + 30):
+            feed.send([(1000 + n, (f"k{n % 3}", n))])
+        group = GroupRuntime(work, host, "worker-1")
+        _run(group, 30 * start + 1, 1059 if start == 1 else None, eventually)
     with sqlite3.connect(database) as connection:
         for per in ("SECONDS", "MINUTES", "HOURS"):
             rows = connection.execute(f'SELECT k, total, SHARD_ID FROM "A_{per}"').fetchall()

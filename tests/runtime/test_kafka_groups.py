@@ -24,6 +24,7 @@ from spdist.transports.feed import Feed, read_events
 from spdist.transports.kafka.options import KafkaSettings
 from spdist.transports.kafka.transport import KafkaTransport
 from tests.runtime.host_settings import settings_in
+from tests.runtime.shared_spark import SHARED_SPARK
 from tests.runtime.test_group import APP, INPUT, events, expected, processed, started
 
 Eventually = Callable[..., object]
@@ -32,11 +33,10 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory, kafka_broker: KafkaBroker) -> Iterator[SparkHost]:
+def host(tmp_path_factory: pytest.TempPathFactory, kafka_broker: KafkaBroker) -> SparkHost:
     root = tmp_path_factory.mktemp("over kafka")
     transports = Transports(Log(root / "the topics"), "kafka", Kafka(kafka_broker.url))
-    with SparkHost(settings_in(root, transports)) as host:
-        yield host
+    return SHARED_SPARK.host(settings_in(root, transports))
 
 
 @pytest.fixture

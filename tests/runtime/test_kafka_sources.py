@@ -26,6 +26,7 @@ from spdist.transports.errors import read_errors
 from spdist.transports.feed import read_events
 from spdist.transports.log import LogTransport
 from tests.runtime.host_settings import settings_in
+from tests.runtime.shared_spark import SHARED_SPARK
 
 Eventually = Callable[..., object]
 
@@ -35,10 +36,9 @@ ROW = Schema.of([("k", "string"), ("v", "long")])
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHost]:
+def host(tmp_path_factory: pytest.TempPathFactory) -> SparkHost:
     root = tmp_path_factory.mktemp("from kafka")
-    with SparkHost(settings_in(root, Transports(Log(root / "the topics")), max_batch_events=50)) as host:
-        yield host
+    return SHARED_SPARK.host(settings_in(root, Transports(Log(root / "the topics")), max_batch_events=50))
 
 
 @pytest.fixture

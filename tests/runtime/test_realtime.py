@@ -11,7 +11,6 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from spdist.connectors.kafka.link import create_topics
 from spdist.engine.spark.jars import kafka_jars
-from spdist.engine.spark.session import SparkHost
 from spdist.errors import AppValidationError, EngineError
 from spdist.facade import plan
 from spdist.planning.topology import Assignment
@@ -20,6 +19,7 @@ from spdist.runtime.realtime import RealtimeRuntime, planned
 from spdist.services.kafka import KafkaBroker
 from spdist.transports.payloads.headers import ID_HEADER
 from tests.runtime.host_settings import settings_in
+from tests.runtime.shared_spark import SHARED_SPARK
 
 APP = """@app:name('{name}')
 @source(type='kafka', bootstrap.servers='{servers}', topic.list='{name}-in', group.id='g',
@@ -79,32 +79,32 @@ def test_a_worker_starts_sees_and_stops_it(
                 assert seen.setdefault(id, message.value) == message.value
         return len(seen) >= count
 
-    with SparkHost(settings_in(tmp_path)) as host:
-        group = RealtimeRuntime(assignment, plan, host, "worker-1")
+    host = SHARED_SPARK.host(settings_in(tmp_path))
+    group = RealtimeRuntime(assignment, plan, host, "worker-1")
+    group.start()
+    eventually(lambda: group.status().state == "FAILED", "it has no topic to read", 60)
+    assert f"there is no topic '{name}-in' at {kafka_broker.url}" in str(group.error)
+    create_topics(kafka_broker.url, {f"{name}-in": 1})
+    for start, mode in enumerate(("auto", "micro-batch")):
+        group = RealtimeRuntime(assignment, plan, host, "worker-1", mode)
         group.start()
-        eventually(lambda: group.status().state == "FAILED", "it has no topic to read", 60)
-        assert f"there is no topic '{name}-in' at {kafka_broker.url}" in str(group.error)
-        create_topics(kafka_broker.url, {f"{name}-in": 1})
-        for start, mode in enumerate(("auto", "micro-batch")):
-            group = RealtimeRuntime(assignment, plan, host, "worker-1", mode)
-            group.start()
-            if start == 0:
-                eventually(lambda: group.status().waiting, "it has no topic to write")  # noqa: B023
-                assert f"there is no topic '{name}-out' at {kafka_broker.url}" in str(group.status().waiting)
-                create_topics(kafka_broker.url, {f"{name}-out": 1})
-            for number in range(3):
-                producer.send(f"{name}-in", b'{"event":{"v":%d}}' % (number + 10 * start))
-            producer.send(f"{name}-in", b"[" * 5000)
-            producer.flush()
-            eventually(lambda: came(1 if start == 0 else 4), f"results of start {start}", 60)  # noqa: B023
-            eventually(lambda: group.status().events_in >= 3, f"counters of start {start}", 30)  # noqa: B023
-            assert group.status().state == "RUNNING"
-            eventually(lambda: group.status().lag == 0, "all is read")  # noqa: B023
-            looks = [group.status().lag for _ in range(300)]
-            assert set(looks) == {0}, "while nothing comes in there is nothing to read"
-            eventually(lambda: group.status().rejected == {"S": 1}, "what cannot be read is counted", 30)  # noqa: B023
-            group.stop()
-            assert group.status().state == "STOPPED"
+        if start == 0:
+            eventually(lambda: group.status().waiting, "it has no topic to write")  # noqa: B023
+            assert f"there is no topic '{name}-out' at {kafka_broker.url}" in str(group.status().waiting)
+            create_topics(kafka_broker.url, {f"{name}-out": 1})
+        for number in range(3):
+            producer.send(f"{name}-in", b'{"event":{"v":%d}}' % (number + 10 * start))
+        producer.send(f"{name}-in", b"[" * 5000)
+        producer.flush()
+        eventually(lambda: came(1 if start == 0 else 4), f"results of start {start}", 60)  # noqa: B023
+        eventually(lambda: group.status().events_in >= 3, f"counters of start {start}", 30)  # noqa: B023
+        assert group.status().state == "RUNNING"
+        eventually(lambda: group.status().lag == 0, "all is read")  # noqa: B023
+        looks = [group.status().lag for _ in range(300)]
+        assert set(looks) == {0}, "while nothing comes in there is nothing to read"
+        eventually(lambda: group.status().rejected == {"S": 1}, "what cannot be read is counted", 30)  # noqa: B023
+        group.stop()
+        assert group.status().state == "STOPPED"
     producer.close()
     consumer.close()
     assert list(seen.values()) == [b'{"event":{"w":%d}}' % w for w in (4, 20, 22, 24)]
@@ -135,30 +135,30 @@ def test_updates_and_changes_of_the_way_it_runs_lose_and_double_nothing(
     def results(value: int) -> list[int]:
         return [value * 2, value * 1000, value * 10, value + 5000]
 
-    with SparkHost(settings_in(tmp_path)) as host:
-        for step, (change, mode) in enumerate(steps):
-            (assignment,) = assigned(APP.replace("* 2", change), name, kafka_broker.url)
-            plan = planned(assignment, mode)
-            assert plan is not None
-            group = (
-                GroupRuntime(assignment, host, "worker-1")
-                if mode == "island"
-                else RealtimeRuntime(assignment, plan, host, "worker-1", mode)
-            )
-            group.start()
-            # What is there before it runs is still the business of the text before.
-            eventually(lambda: group.status().state != "STARTING", f"{change} runs", 180)  # noqa: B023
-            assert group.status().state == "RUNNING", group.error
-            values = range(2 + 3 * step, 5 + 3 * step)
-            for value in values:
-                producer.send(f"{name}-in", b'{"event":{"v":%d}}' % value)
-                expected.append(results(value)[step])
-            producer.flush()
-            eventually(lambda: came(expected[-1]), f"results of {change}", 120)
-            if step == 1:
-                group.kill()  # what it has put out and not noted is put out again under the same ids
-            else:
-                group.stop()
+    host = SHARED_SPARK.host(settings_in(tmp_path))
+    for step, (change, mode) in enumerate(steps):
+        (assignment,) = assigned(APP.replace("* 2", change), name, kafka_broker.url)
+        plan = planned(assignment, mode)
+        assert plan is not None
+        group = (
+            GroupRuntime(assignment, host, "worker-1")
+            if mode == "island"
+            else RealtimeRuntime(assignment, plan, host, "worker-1", mode)
+        )
+        group.start()
+        # What is there before it runs is still the business of the text before.
+        eventually(lambda: group.status().state != "STARTING", f"{change} runs", 180)  # noqa: B023
+        assert group.status().state == "RUNNING", group.error
+        values = range(2 + 3 * step, 5 + 3 * step)
+        for value in values:
+            producer.send(f"{name}-in", b'{"event":{"v":%d}}' % value)
+            expected.append(results(value)[step])
+        producer.flush()
+        eventually(lambda: came(expected[-1]), f"results of {change}", 120)
+        if step == 1:
+            group.kill()  # what it has put out and not noted is put out again under the same ids
+        else:
+            group.stop()
     producer.close()
     consumer.close()
     assert sorted(seen.values()) == sorted(b'{"event":{"w":%d}}' % value for value in expected)

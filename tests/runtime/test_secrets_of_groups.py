@@ -45,6 +45,7 @@ def settings(tmp_path: Path) -> HostSettings:
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("own_spark")
 def test_secrets_reach_the_receiver_and_nothing_else(
     tmp_path: Path, settings: HostSettings, eventually: Callable[..., object], capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,6 +36,7 @@ def events(start: int) -> list[tuple[int, tuple[Any, ...]]]:
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("own_spark")
 def test_groups_that_always_have_work_leave_the_core_to_the_others(tmp_path: Path, eventually: Eventually) -> None:
     """One core, two groups with a backlog of two hundred batches: a third one does not wait for their end."""
     plain = settings_in(tmp_path, cores=1, max_batch_events=10)

@@ -21,6 +21,7 @@ from spdist.runtime.standalone import prepare
 from spdist.transports.options import Options, written_in
 from tests.runtime.host_settings import settings_in
 from tests.runtime.parquet_files import put_file
+from tests.runtime.shared_spark import SHARED_SPARK
 
 Eventually = Callable[..., object]
 
@@ -36,9 +37,8 @@ from S select k, n, sum(n) as total group by k insert into Out;
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHost]:
-    with SparkHost(settings_in(tmp_path_factory.mktemp("spark sources"), cores=1)) as host:
-        yield host
+def host(tmp_path_factory: pytest.TempPathFactory) -> SparkHost:
+    return SHARED_SPARK.host(settings_in(tmp_path_factory.mktemp("spark sources"), cores=1))
 
 
 class App:
@@ -100,7 +100,7 @@ def test_files_that_come_one_after_the_other_are_read_once_each(
 
 
 def test_rate_counts(app: Callable[..., App], eventually: Eventually) -> None:
-    text = "format='rate', option.rowsPerSecond='20', time='timestamp'"
+    text = "format='rate', option.rowsPerSecond='20', option.numPartitions='1', time='timestamp'"
     one = app("Rate", text, "value long")
     one.text = one.text.replace("select k, n, sum(n) as total group by k", "select '' as k, value as n, value as total")
     one.start()

@@ -24,6 +24,7 @@ from spdist.transports.feed import Feed
 from spdist.transports.log import LogTransport
 from spdist.transports.options import Options, written_in
 from tests.runtime.host_settings import settings_in
+from tests.runtime.shared_spark import SHARED_SPARK
 
 Eventually = Callable[..., object]
 
@@ -39,9 +40,8 @@ from S select k, sum(n) as total group by k insert into Out;
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHost]:
-    with SparkHost(settings_in(tmp_path_factory.mktemp("spark sinks"), cores=1)) as host:
-        yield host
+def host(tmp_path_factory: pytest.TempPathFactory) -> SparkHost:
+    return SHARED_SPARK.host(settings_in(tmp_path_factory.mktemp("spark sinks"), cores=1))
 
 
 def rows_in(directory: Path) -> list[tuple[object, ...]]:

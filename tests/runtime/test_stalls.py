@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -27,6 +27,7 @@ from spdist.transports.feed import Feed, read_events
 from spdist.transports.log import LogTransport
 from tests.runtime.group_processes import workers
 from tests.runtime.host_settings import HostSettings, settings_in
+from tests.runtime.shared_spark import SHARED_SPARK
 
 Eventually = Callable[..., object]
 
@@ -45,12 +46,11 @@ define function slow[python] return string {
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[SparkHost]:
+def host(tmp_path: Path) -> SparkHost:
     plain = settings_in(tmp_path, slow_event_ms=1000)
-    with SparkHost(
+    return SHARED_SPARK.host(
         HostSettings(plain.spark, plain.transports, plain.state_persistence, ScriptSettings(python_enabled=True))
-    ) as host:
-        yield host
+    )
 
 
 @pytest.mark.spark

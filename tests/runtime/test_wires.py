@@ -22,6 +22,7 @@ from spdist.transports.payloads.payload import Payload
 from spdist.transports.routing import java_hash
 from tests.runtime.host_settings import settings_in, transports_in
 from tests.runtime.parquet_files import put_file
+from tests.runtime.shared_spark import SHARED_SPARK
 from tests.runtime.wire_apps import Wired, five_groups, quickstart
 from tests.transports.deleting import delete_topic
 
@@ -31,10 +32,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory, wire: tuple[str, str]) -> Iterator[SparkHost]:
+def host(tmp_path_factory: pytest.TempPathFactory, wire: tuple[str, str]) -> SparkHost:
     root = tmp_path_factory.mktemp("wires")
-    with SparkHost(settings_in(root, transports_in(root, *wire), max_batch_events=2000)) as host:
-        yield host
+    return SHARED_SPARK.host(settings_in(root, transports_in(root, *wire), max_batch_events=2000))
 
 
 @pytest.fixture

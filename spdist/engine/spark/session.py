@@ -284,11 +284,25 @@ class SparkHost:
 
     def apart(self, directory: Path) -> SparkHost:
         """Return a host with this one's session whose topics and states are below `directory`; not to be stopped."""
-        other = copy.copy(self)
         topics = Transports(Log(directory / "topics"))
         states = StatePersistence(location=directory / "states")
-        other.config = replace(self.config, transports=topics, state_persistence=states)  # type: ignore[type-var]
-        other._topics = None
+        config = replace(self.config, transports=topics, state_persistence=states)  # type: ignore[type-var]
+        return self.sharing(config, directory)
+
+    def sharing(self, config: HostSettings, scratch: Path) -> SparkHost:
+        """Return a host with this one's session and other settings; not to be stopped.
+
+        Parameters
+        ----------
+        config : Config
+            Settings, of which those with which Spark starts do not count.
+        scratch : Path
+            The directory of its temporary files; whoever owns it removes it. Made where it is missing.
+        """
+        scratch.mkdir(parents=True, exist_ok=True)
+        other = copy.copy(self)
+        other.config, other._scratch = config, scratch
+        other._topics = other._allowed = None
         return other
 
     def stop(self) -> None:
