@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 import spdist
 from spdist.engine.local.app import LocalApp
-from spdist.engine.replay import tracing
+from spdist.engine.replay import targets, tracing
 from spdist.engine.replay.causes import Budget, minimal_causes
 from spdist.engine.replay.evidence import Evidence
+from spdist.engine.replay.input_log import InputLog
 from spdist.engine.replay.shard_log import ShardLog
 from spdist.engine.replay.tracing import Which, trace
 from spdist.errors import NotFoundError
@@ -214,8 +215,17 @@ def test_a_log_costs_a_replay_once_however_many_causes_it_has_put_out(
     # What is spent on the search for causes has a budget of its own here, so the rest is for whole logs.
     monkeypatch.setattr(tracing, "minimal_causes", unlimited)
     monkeypatch.setattr(Budget, "spend", lambda self, events: spent.append(events) if self.left == 7 else None)
+    until, searched = targets._until, list[str]()
+
+    def search(log: InputLog, stream: str, which: Any) -> Any:
+        searched.append(stream)
+        return until(log, stream, which)
+
+    monkeypatch.setattr(targets, "_until", search)
     assert len(found(why(run, text, -1, "Out", budget=7))) == 9
     assert len(spent) == 1
+    # For the event in its group and in the whole app; where the nine came out is known by then.
+    assert searched == ["Out", "Out"]
 
 
 def test_what_timers_of_one_group_put_out_comes_before_those_of_the_next(tmp_path: Path) -> None:

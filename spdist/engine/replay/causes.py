@@ -38,6 +38,7 @@ def minimal_causes(
     *,
     expected: Arrival | None = None,
     attributes: Sequence[str] | None = None,
+    came: Sequence[tuple[int, Arrival]] | None = None,
     budget: int | Budget = BUDGET,
     progress: Callable[[str], None] | None = None,
 ) -> Evidence:
@@ -60,6 +61,9 @@ def minimal_causes(
         The event as it came out then.
     attributes : sequence of str, optional
         Those whose values have to be the same; by default all. Leave out what is never the same, such as a UUID.
+    came : sequence of (clock, (timestamp, row)), optional
+        All events of the stream that come out of the whole log, each with the app's time, ms; where they are left out
+        the log is replayed once more for them.
     budget : int or Budget
         How many events the replays may deliver after the first one; several searches may share one. Where it does not
         suffice, the evidence holds what was sufficient so far.
@@ -76,7 +80,7 @@ def minimal_causes(
         Another event came out than expected: the app depends on something that was not recorded.
     """
     shared = budget if isinstance(budget, Budget) else Budget(budget)
-    search = _CauseSearch(log, find_aim(log, stream, which, expected, attributes), shared, progress)
+    search = _CauseSearch(log, find_aim(log, stream, which, expected, attributes, came), shared, progress)
     try:
         search.narrow()
         search.drop()

@@ -53,39 +53,29 @@ def find_aim(
     which: int | Sequence[Any],
     expected: Arrival | None,
     attributes: Sequence[str] | None,
+    came: Sequence[tuple[int, Arrival]] | None = None,
 ) -> Aim:
-    """Replay a log until an event comes out; the rest is as of `spdist.engine.replay.causes.minimal_causes`."""
+    """Find an event among those that come out of a log, which is replayed where it is not known what does.
+
+    The rest is as of `spdist.engine.replay.causes.minimal_causes`.
+    """
     if stream not in log.checked.streams:
         raise undefined("stream", stream, None, log.checked.streams)
     names = log.checked.streams[stream].names
     for name in attributes or ():
         if name not in names:
             raise undefined("attribute", name, None, names)
-    came: list[Arrival] = []
-    clocks: list[int] = []
-    app = log.app()
-
-    def note(timestamp: int, row: Row) -> None:
-        came.append((timestamp, row))
-        clocks.append(app.clock)
-
-    def is_out() -> bool:
-        if isinstance(which, Sequence):
-            # Only to stop early: where several came together, the first one that fits is looked for behind the replay.
-            return any(same_values(which, row) for _, row in came[-1:])
-        return len(came) > which >= 0
-
-    app.subscribe(stream, note)
-    log.replay(app, log.steps, done=is_out)
+    out = _until(log, stream, which) if came is None else came
     if isinstance(which, Sequence):
-        number = next((i for i, (_, row) in enumerate(came) if same_values(which, row)), len(came))
+        number = next((i for i, (_, (_, row)) in enumerate(out) if same_values(which, row)), len(out))
     else:
-        number = which + len(came) if which < 0 else which
-    if not 0 <= number < len(came):
+        number = which + len(out) if which < 0 else which
+    if not 0 <= number < len(out):
         what = f"row {tuple(which)!r}" if isinstance(which, Sequence) else f"event {which}"
-        told = f"'{stream}' has no {what}: {len(came):,} events come out"
+        told = f"'{stream}' has no {what}: {len(out):,} events come out"
         raise NotFoundError(told, hint="the first one is 0, the last one -1")
-    event = Came(stream, *came[number])
+    clock, (timestamp, row) = out[number]
+    event = Came(stream, timestamp, row)
     if expected is not None and not same_values(expected, (event.timestamp, event.row), _TOLERANCE):
         raise StateError(
             f"replayed, event {number} of '{stream}' is {event.row!r} at {clock_text(event.timestamp)}, "
@@ -93,8 +83,24 @@ def find_aim(
             hint="the app depends on what is not recorded: a database, or a function with a state of its own",
         )
     compared = tuple(i for i, name in enumerate(names) if attributes is None or name in attributes)
-    aim = Aim(event, clocks[number], compared)
-    return replace(aim, copies=sum(aim.fits(*one) for one in came[: number + 1]))
+    aim = Aim(event, clock, compared)
+    return replace(aim, copies=sum(aim.fits(*one) for _, one in out[: number + 1]))
+
+
+def _until(log: InputLog, stream: str, which: int | Sequence[Any]) -> list[tuple[int, Arrival]]:
+    """Replay a log until an event comes out; return all that came out by then, each with the app's time."""
+    came: list[tuple[int, Arrival]] = []
+    app = log.app()
+
+    def is_out() -> bool:
+        if isinstance(which, Sequence):
+            # Only to stop early: where several came together, the first one that fits is looked for behind the replay.
+            return any(same_values(which, row) for _, (_, row) in came[-1:])
+        return len(came) > which >= 0
+
+    app.subscribe(stream, lambda timestamp, row: came.append((app.clock, (timestamp, row))))
+    log.replay(app, log.steps, done=is_out)
+    return came
 
 
 def came_instead(event: Came, names: Sequence[str], instead: Sequence[Arrival], known: Sequence[Arrival]) -> str:

@@ -200,6 +200,8 @@ class _Trace:
             expected=event,
             # They name attributes of the stream that was asked for; another one has others.
             attributes=self.attributes if first else None,
+            # Of what other groups were given: all their events that are explained are among those.
+            came=self.came.get((producer, stream)),
             budget=self.budget,
             progress=lambda text: self.progress(f"{producer}: {text}"),
         )
