@@ -25,7 +25,7 @@ from spdist.runtime.kafka_inputs import KafkaReads, ReadsFinder
 from spdist.runtime.lag import Lag
 from spdist.runtime.newest_revision import NewestRevision
 from spdist.runtime.periodic import periodic_revisions
-from spdist.runtime.progress import counted, first_line, is_away, is_full, reason_of
+from spdist.runtime.progress import NewestCounted, first_line, is_away, is_full, reason_of
 from spdist.runtime.realtime_checkpoints import Checkpoints, ended
 from spdist.runtime.shard_states import InstanceState
 from spdist.runtime.sinks import check_sinks
@@ -104,6 +104,7 @@ class GroupRuntime:
         self._sources: tuple[Sources, ...] = ()
         self._fed = sorted({stream for one in self._assignments for stream in one.fed_streams})
         self._last = InstanceStatus(self.name, "STARTING")
+        self._counted = NewestCounted()
         self._taking = Takeover(self.name, self._states, host, self._partitions, self._transport)
         self._finder = ReadsFinder(self.name, self._states, host.config, self._transport.partitions, host.allowed)
         self._revisions = periodic_revisions(host.config, self._assignments)
@@ -296,7 +297,7 @@ class GroupRuntime:
     def _observe(self, query: StreamingQuery) -> None:
         """Read the query's progress; a query that ended by itself has failed."""
         try:
-            active, progress = query.isActive, counted(query)
+            active, progress = query.isActive, self._counted.of(query)
             problem = None if active else query.exception()
         except Exception as error:
             if not self._ending.is_set():

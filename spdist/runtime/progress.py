@@ -9,15 +9,32 @@ from typing import Any
 from spdist.engine.spark.carried import carried_error
 from spdist.errors import EngineError, ErrorKind, SpdistError
 
-__all__ = ["counted", "counters_of", "first_line", "is_away", "is_full", "reason_of", "rejected_of"]
+__all__ = ["NewestCounted", "counters_of", "first_line", "is_away", "is_full", "reason_of", "rejected_of"]
 
 
-def counted(query: Any) -> Any:
-    """Return the newest progress with our counters, None where there is none: an idle query reports without."""
-    last = query.lastProgress
-    if last is None or counters_of(last):
-        return last
-    return next((progress for progress in reversed(query.recentProgress) if counters_of(progress)), None)
+class NewestCounted:
+    """Finds the newest progress of a query that has our counters: an idle query reports without.
+
+    State
+    -----
+    What was found last, and by which report of the query.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[Any, Any] = (None, None)
+
+    def of(self, query: Any) -> Any:
+        """Return it, None where there is none. May be called from several threads."""
+        last = query.lastProgress
+        if last is None or counters_of(last):
+            return last
+        key = last.runId, last.timestamp
+        known, found = self._known
+        # To ask for all of them takes eight times as long, and a status is asked for several times a second.
+        if known != key:
+            found = next((progress for progress in reversed(query.recentProgress) if counters_of(progress)), None)
+            self._known = key, found
+        return found
 
 
 def counters_of(progress: Any) -> Any:

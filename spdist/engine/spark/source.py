@@ -274,7 +274,8 @@ class LogReader(SimpleDataSourceStreamReader):
         self.settings = settings
         self.transport = transport
         self.kafka = kafka
-        self._idle = IdleTasks(StopFlag(settings.stop_flag).directory)
+        self._stop = StopFlag(settings.stop_flag)
+        self._idle = IdleTasks(self._stop.directory)
         self._came = time.monotonic()
 
     def initialOffset(self) -> Offsets:
@@ -290,7 +291,7 @@ class LogReader(SimpleDataSourceStreamReader):
     def read(self, start: Offsets) -> tuple[Iterator[Any], Offsets]:
         """Return the next batch as Arrow batches and where it ends; nothing and `start` where it is not yet time."""
         with carrying_errors():
-            end = None if StopFlag(self.settings.stop_flag).obeyed() else self.plan(start, int(time.time() * 1000))
+            end = None if self._stop.obeyed() else self.plan(start, int(time.time() * 1000))
         # A batch for time alone is no sign that Kafka is to be asked more often
         if end is not None and (end | _NO_TIME) != (start | _NO_TIME):
             self._came = time.monotonic()
