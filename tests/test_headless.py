@@ -322,6 +322,19 @@ def test_papermill_starts_without_what_notebooks_never_need() -> None:
     assert done.stdout == "[]\n"
 
 
+def test_a_kernel_starts_without_a_debugger_and_looks_for_garbage_less_often() -> None:
+    code = (
+        "import gc, sys; from ipykernel import kernelapp; from spdist.headless.kernel import main; "
+        "kernelapp.launch_new_instance = lambda: print("
+        "'pydevd' in sys.modules, gc.isenabled(), gc.get_threshold()[0] > 700, gc.get_freeze_count() > 10_000); "
+        "main(); import debugpy; print('pydevd' in sys.modules)"
+    )
+    root = str(Path(__file__).parents[1])
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    # The notebook itself may load one.
+    assert done.stdout == "False True True True\nFalse\n", done.stdout
+
+
 def test_the_kernel_spdist_is_this_interpreter_whatever_is_registered(
     papermill: Callable[..., Run], tmp_path: Path
 ) -> None:

@@ -102,7 +102,7 @@ class _Kernels(KernelSpecManager):
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         if kernel_name != "spdist":
             return super().get_kernel_spec(kernel_name)
-        argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        argv = [sys.executable, "-m", "spdist.headless.kernel", "-f", "{connection_file}"]
         encryption = {"supported_encryption": ["curve"]}
         return KernelSpec(argv=argv, display_name="Python (spdist)", language="python", metadata=encryption)
 

@@ -6,10 +6,13 @@ with each import, for a format that notebooks do not have; another part are clie
 
 from __future__ import annotations
 
+import gc
 import runpy
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-__all__ = ["load_less", "without_iris"]
+__all__ = ["doing_without", "load_less", "without_iris"]
 
 
 def without_iris() -> None:
@@ -24,6 +27,17 @@ def load_less() -> None:
     _do_without("pyarrow")
 
 
+@contextmanager
+def doing_without(module: str) -> Iterator[None]:
+    """Let a module be missing within the block, unless it is loaded; what loads there does without it for good."""
+    _do_without(module)
+    try:
+        yield
+    finally:
+        if sys.modules[module] is None:
+            del sys.modules[module]
+
+
 def _do_without(module: str) -> None:
     """Let a module be missing, as where it is not installed, unless it is loaded."""
     # An entry of None has `import` raise ModuleNotFoundError.
@@ -32,4 +46,11 @@ def _do_without(module: str) -> None:
 
 if __name__ == "__main__":
     load_less()
+    gc.disable()  # what loads here stays
+    import papermill.cli  # noqa: F401
+
+    import spdist.headless.engine  # noqa: F401
+
+    gc.freeze()
+    gc.enable()
     runpy.run_module("papermill", run_name="__main__", alter_sys=True)

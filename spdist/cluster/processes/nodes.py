@@ -86,13 +86,8 @@ class NodeProcess:
             "--no-progress-bar",
             "--log-output",
         ]
-        # This interpreter's own kernel, whatever other kernels this machine has under the notebook's name.
-        command += [
-            "-k",
-            "python3",
-            str(root / "notebooks" / f"{self.role}.ipynb"),
-            str(self._home / f"{self.name}.ipynb"),
-        ]
+        # For our engine the notebook's kernel is this interpreter, whatever others this machine has under that name.
+        command += [str(root / "notebooks" / f"{self.role}.ipynb"), str(self._home / f"{self.name}.ipynb")]
         command += ["-p", "conf", str(conf)]
         environment = {**os.environ, **self._environment, **_NODE_ENVIRONMENT}
         if not is_installed(root):
