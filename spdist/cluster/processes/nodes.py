@@ -86,7 +86,8 @@ class NodeProcess:
             "--no-progress-bar",
             "--log-output",
         ]
-        # For our engine the notebook's kernel is this interpreter, whatever others this machine has under that name.
+        # With our engine that kernel is this interpreter, whatever a saved notebook or this machine calls by its names.
+        command += ["-k", "spdist"]
         command += [str(root / "notebooks" / f"{self.role}.ipynb"), str(self._home / f"{self.name}.ipynb")]
         command += ["-p", "conf", str(conf)]
         environment = {**os.environ, **self._environment, **_NODE_ENVIRONMENT}
