@@ -307,18 +307,31 @@ def twice(given, place):
 """
 
 
-def test_a_number_keeps_its_type_where_one_of_another_has_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "of_two_types.py").write_text(OF_TWO_TYPES)
-    monkeypatch.syspath_prepend(tmp_path)
-    compiled = import_module("of_two_types")
-    assert compiled.remainder(numpy.full(3, 2**62 + 1), 1) == 5  # as a real it would be 2^62
-    assert compiled.remainder(numpy.full(3, 2**62 + 1), 0) == 2
+@pytest.fixture(scope="module")
+def of_two_types(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / "of_two_types.py").write_text(OF_TWO_TYPES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        return import_module("of_two_types")
+
+
+def test_a_number_keeps_its_type_where_one_of_another_has_its_name(of_two_types: ModuleType) -> None:
+    assert of_two_types.remainder(numpy.full(3, 2**62 + 1), 1) == 5  # as a real it would be 2^62
+    assert of_two_types.remainder(numpy.full(3, 2**62 + 1), 0) == 2
     narrow = numpy.float32(1.1)
-    assert compiled.square(numpy.full(3, narrow), 1) == float(narrow * narrow)  # as a double it would be 1.2100000524
-    assert compiled.square(numpy.full(3, narrow), 0) == 0.0625
-    assert compiled.twice(numpy.arange(3), 2) == 4  # a pair, then a number
+    assert of_two_types.square(numpy.full(3, narrow), 1) == float(narrow * narrow)  # a double would be 1.2100000524
+    assert of_two_types.square(numpy.full(3, narrow), 0) == 0.0625
+    assert of_two_types.twice(numpy.arange(3), 2) == 4  # a pair, then a number
+
+
+@pytest.mark.parametrize("name", ["remainder", "square", "twice"])
+def test_an_array_is_let_go_behind_what_reads_it(of_two_types: ModuleType, name: str) -> None:
+    given = numpy.arange(3)
+    held = sys.getrefcount(given)
+    for place in (0, 2):
+        getattr(of_two_types, name)(given, place)
+        assert sys.getrefcount(given) == held
 
 
 PLAIN = written(shape_of(checked_app(f"{STREAM} from S select sym insert into Out;")), ("Out",))
