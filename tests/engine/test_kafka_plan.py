@@ -163,7 +163,4 @@ def test_brokers_are_asked_less_often_while_nothing_comes(tmp_path: Path, monkey
     now = 200.5
     reader.read(end)
     assert pauses[3:] == pytest.approx([0.005])
-    log = LogReader(reader.settings, reader.transport)
-    now = 300.0
-    log.read({"topics": {}, "tick": 1})
     assert len(pauses) == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,28 @@ def test_what_was_read_can_be_copied_and_read_again_without_being_kept(log: LogT
     assert [b.num_rows for b in copy.copy(batches)] == [1, 1]
     assert [b.num_rows for b in source.readBetweenOffsets(at(0, 0, 0), end)] == [1, 1]
     assert source.read(end)[1] == end
+
+
+def test_where_nothing_is_there_one_question_looks_again_and_finds_what_comes_meanwhile(
+    log: LogTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, pauses, happens = reader(log, tmp_path), list[float](), dict[int, Callable[[], object]]()
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        happens.get(len(pauses), lambda: None)()
+
+    monkeypatch.setattr("spdist.engine.spark.source.time.sleep", pause)
+    start = at(0, 0, 1)
+    assert source.read(start)[1] == start
+    # Spark asks again after another one of these: nothing waits for longer than where each look is a question.
+    assert pauses == [0.025] * 3
+    happens[5] = lambda: log.append([events(1)])
+    assert source.read(start)[1] == at(1, 0, 1)
+    happens[7] = (tmp_path / "stop").touch
+    assert source.read(at(1, 0, 1))[1] == at(1, 0, 1)
+    assert len(pauses) == 7
+    assert (tmp_path / "stop.seen").exists()
 
 
 def test_after_the_stop_flag_no_batch_begins_and_that_is_confirmed(log: LogTransport, tmp_path: Path) -> None:

@@ -63,6 +63,9 @@ _PROMISES_EVERY_MS = 200
 #: While nothing comes, Kafka's brokers are asked less often: after a pause of this part of the time since something
 #: did, but of no more than so many seconds.
 _PAUSED, _LONGEST_PAUSE_S = 0.01, 0.05
+#: Where nothing is there for a batch, one question of Spark's looks so often, so many seconds apart: a question takes a
+#: millisecond of processor time, a look less than half of one.
+_LOOKS, _LOOK_EVERY_S = 4, 0.025
 #: How long one question to Kafka's brokers may take: the query can be stopped between two.
 _ASK_MS = 2_000
 #: A query in which nothing waits for time is woken after so many tick intervals: its clock and its counters are shown.
@@ -291,7 +294,7 @@ class LogReader(SimpleDataSourceStreamReader):
     def read(self, start: Offsets) -> tuple[Iterator[Any], Offsets]:
         """Return the next batch as Arrow batches and where it ends; nothing and `start` where it is not yet time."""
         with carrying_errors():
-            end = None if self._stop.obeyed() else self.plan(start, int(time.time() * 1000))
+            end = self._next(start)
         # A batch for time alone is no sign that Kafka is to be asked more often
         if end is not None and (end | _NO_TIME) != (start | _NO_TIME):
             self._came = time.monotonic()
@@ -300,6 +303,18 @@ class LogReader(SimpleDataSourceStreamReader):
                 time.sleep(min(_LONGEST_PAUSE_S, _PAUSED * (time.monotonic() - self._came)))
             return iter(()), start
         return _LazyBatches(self, start, end), end
+
+    def _next(self, start: Offsets) -> Offsets | None:
+        """Return where the next batch ends; None where there is no reason for one for a while, or none may begin."""
+        for look in range(_LOOKS):
+            if look:
+                time.sleep(_LOOK_EVERY_S)
+            if self._stop.obeyed():
+                return None
+            end = self.plan(start, int(time.time() * 1000))
+            if end is not None or self.kafka is not None:
+                return end
+        return None
 
     def readBetweenOffsets(self, start: Offsets, end: Offsets) -> Iterator[Any]:
         """Return the batch between two offsets again."""
