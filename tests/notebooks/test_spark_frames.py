@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.slow
 def test_it_holds_for_tables_of_delta(tmp_path: Path) -> None:
     target = tmp_path / "frames.ipynb"
-    command = [sys.executable, "-m", "papermill", "--engine", "spdist", "--no-progress-bar"]
+    command = [sys.executable, "-m", "spdist.headless.lean", "--engine", "spdist", "--no-progress-bar"]
     command += ["notebooks/14_spark_frames.ipynb", str(target), "-p", "kind", "delta"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
