@@ -402,6 +402,12 @@ def test_where_nothing_can_be_written_the_operators_go_on(
     assert "SPDIST_PROGRAM_CACHE names another directory" in caplog.text
 
 
+def test_a_process_that_compiles_does_not_import_what_apps_need() -> None:
+    code = "import sys, spdist.program.machine.compiler; print({'pandas', 'spdist.language'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "set()\n", done.stderr
+
+
 def test_before_a_program_is_there_numba_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPDIST_PROGRAM_CACHE", str(tmp_path))
     code = f"""

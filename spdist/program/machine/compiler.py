@@ -24,9 +24,10 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from spdist.program.parts import Program
+if TYPE_CHECKING:  # the process that compiles knows texts only: it needs no pandas
+    from spdist.program.parts import Program
 
 __all__ = ["Compiled", "Compiling", "compile_after", "interpreted", "is_available"]
 
