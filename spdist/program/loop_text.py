@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from spdist.program.arrays import Arrays
 from spdist.program.call_text import begun
@@ -12,18 +13,31 @@ from spdist.program.parts import indent
 from spdist.program.shape import Shape
 from spdist.program.timer_text import NEVER
 
-__all__ = ["module"]
+__all__ = ["Blocks", "module"]
 
 
-def module(
-    arrays: Arrays,
-    shape: Shape,
-    tells_sources: bool,
-    timers: list[str],
-    body: list[str],
-    expires: list[str],
-    forgets: list[str],
-) -> str:
+class Blocks(NamedTuple):
+    """What a program does.
+
+    Parameters
+    ----------
+    tells_sources : bool
+        Whether chunks are of several sources, or timers run between them. Else the clock is only looked at where the
+        text asks for it.
+    timers, body : list of str
+        What is done in front of a chunk, by timers, and with it.
+    expires, forgets : list of str
+        What is done without a chunk, before the state is read.
+    """
+
+    tells_sources: bool
+    timers: list[str]
+    body: list[str]
+    expires: list[str]
+    forgets: list[str]
+
+
+def module(arrays: Arrays, shape: Shape, blocks: Blocks) -> str:
     """Return the text of a program.
 
     Parameters
@@ -33,14 +47,10 @@ def module(
     shape : Shape
         The app's queries. Where elements are called, what is known of the event and of timers stands in an array that
         they see.
-    tells_sources : bool
-        Whether chunks are of several sources, or timers run between them. Else the clock is only looked at where the
-        text asks for it.
-    timers, body : list of str
-        What is done in front of a chunk, by timers, and with it.
-    expires, forgets : list of str
-        What is done without a chunk, before the state is read.
+    blocks : Blocks
+        What it does.
     """
+    tells_sources, timers, body, expires, forgets = blocks
     parameters, mixed = ", ".join(arrays.declared), shape.is_mixed
     calls = mixed or bool(arrays.asking)
     names = ("fired", "fired_number", "last", "last_block")
@@ -119,4 +129,5 @@ def _in_variables(cells: Sequence[str], lines: Sequence[str]) -> list[str]:
     cell = re.compile(rf"\b({'|'.join(cells)})\[0\]")
     # A name keeps one type in a function, and not all that is assigned need be an int64
     given = re.compile(rf"^( *)((?:{'|'.join(cells)})_cell) = (.+)$")
-    return [given.sub(r"\1\2 = int64(\3)", cell.sub(r"\1_cell", line)) for line in lines]
+    changed = (cell.sub(r"\1_cell", line) if "[0]" in line else line for line in lines)
+    return [given.sub(r"\1\2 = int64(\3)", line) if "_cell = " in line else line for line in changed]

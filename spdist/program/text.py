@@ -26,7 +26,7 @@ from spdist.program.joins.shape import Joined
 from spdist.program.joins.side_text import named_text
 from spdist.program.joins.text import JoinWriter
 from spdist.program.key_text import finds
-from spdist.program.loop_text import module
+from spdist.program.loop_text import Blocks, module
 from spdist.program.partition_key import partition_word
 from spdist.program.partition_text import ComputedKeys, EveryKey, Purging, new_key
 from spdist.program.parts import NULL_TEXT, Block, Most, Origin, Program, QueryText, Whole, indent, ticks
@@ -79,10 +79,10 @@ def written(shape: Shape, put_out: tuple[str, ...]) -> Program:
     while True:
         found = OutputWriter(shape, put_out, frozenset(computed), _is_timed(shape), frozenset(several))
         writer = Writer(shape, put_out, frozenset(needed), found, functions)
-        program = writer.program()
+        blocks = writer.blocks()
         # What is read is found by writing, and only added to: so the rounds end
         if writer.needs <= needed and found.computed <= computed and found.several <= several:
-            return program
+            return writer.program(blocks)
         needed |= writer.needs
         computed |= found.computed
         several |= found.several
@@ -120,6 +120,7 @@ class Writer:
         self.needs: _Attributes = set()
         self.arrays = Arrays()
         self._shape = shape
+        self._inputs = (*shape.sources, *shape.returned)
         self._put_out = put_out
         self._texts: dict[str, int] = {NULL_TEXT: 0}
         self._names = 0
@@ -138,15 +139,14 @@ class Writer:
         self._known = {stream: set(places) for stream, places in shape.known.items()}
         self._times = {stream: set(places) for stream, places in shape.times.items()}
 
-    def program(self) -> Program:
-        """Return the program."""
+    def blocks(self) -> Blocks:
+        """Write the text, and return it without what stands around it."""
         self.arrays.declare("marks", NUMBER, "1")
         if self._shape.is_mixed:
             declares_shared(self.arrays, self._timed)
         body: list[str] = []
         tells_sources = self._timed or self._shape.is_mixed or len(self._shape.sources) != 1
-        inputs = (*self._shape.sources, *self._shape.returned)
-        for number, stream in enumerate(inputs):
+        for number, stream in enumerate(self._inputs):
             types = tuple(self._shape.schemas[stream].types)
             owner, room = f"i{number}", f"input {number}"
             self.arrays.declare(f"{owner}_ts", NUMBER, room)
@@ -159,22 +159,21 @@ class Writer:
         timers = self._timers()
         if self._blocks > _MOST_BLOCKS:
             raise NotTyped("streams that meet again too often")
-        brings_texts = any(Type.STRING in self._shape.schemas[stream].types for stream in self._shape.returned)
-        if self._shape.is_mixed and brings_texts and self.sorts_texts:
-            # The loop has the texts of its beginning, and operators may bring others while it runs.
+        if self.sorts_texts and _are_texts_brought(self._shape):
             raise NotTyped("an order by texts, in an app with elements that are called")
-        queries = tuple(self._queries[number] for number in sorted(self._queries))
-        read = {
-            stream: sorted(place for owner, place in self.needs if owner == f"i{number}")
-            for number, stream in enumerate(inputs)
-        }
+        queries = _in_order(self._queries)
         expires = [line for query in queries for line in _expires(self, query)]
-        forgets = [line for query in queries for line in query.forgets]
+        return Blocks(tells_sources, timers, body, expires, [line for query in queries for line in query.forgets])
+
+    def program(self, blocks: Blocks) -> Program:
+        """Return the program with these blocks."""
+        owners = {stream: f"i{number}" for number, stream in enumerate(self._inputs)}
+        read = {stream: sorted(place for owner, place in self.needs if owner == own) for stream, own in owners.items()}
         return Program(
-            module(self.arrays, self._shape, tells_sources, timers, body, expires, forgets),
+            module(self.arrays, self._shape, blocks),
             self.arrays,
             self._shape,
-            queries,
+            _in_order(self._queries),
             read,
             self._outputs.origins(),
             counted(self._most),
@@ -455,6 +454,17 @@ def _query_writer(whole: Whole, query: QueryText, block: Block, key: str) -> Que
     if query.read.states is not None:
         return StateWriter(whole, query, block, key)
     return (SequenceWriter if query.read.strict else PatternWriter)(whole, query, block, key)
+
+
+def _in_order(queries: dict[int, QueryText]) -> tuple[QueryText, ...]:
+    """Return the queries that stand in the text, in the order of the app."""
+    return tuple(queries[number] for number in sorted(queries))
+
+
+def _are_texts_brought(shape: Shape) -> bool:
+    """Tell whether operators may bring texts while the loop runs, which has those of its beginning."""
+    types = (type for stream in shape.returned for type in shape.schemas[stream].types)
+    return shape.is_mixed and Type.STRING in types
 
 
 def _expires(whole: Whole, query: QueryText) -> list[str]:
