@@ -265,7 +265,7 @@ def test_a_defect_of_the_writer_leaves_the_app_to_its_operators(
     def broken(*_: object) -> None:
         raise KeyError("a defect")
 
-    monkeypatch.setattr("spdist.engine.programs.programmed.written", broken)
+    monkeypatch.setattr("spdist.program.forms.written", broken)
     app = Watched(checked_app(f"{STREAM} from S select sym insert into Out;"), interpreted)
     assert app.app.programmed is not None
     assert app.app.programmed.compile() is None

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from spdist.facade import explain
+from spdist.language.checking.checked import CheckedApp
 from spdist.operators.aggregations import columns
 from spdist.operators.aggregations.aggregation import Aggregation
 from spdist.operators.aggregations.columns import GroupColumns
@@ -27,8 +28,8 @@ from tests.program.test_program_laws import Watched, alike, checked_app
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 
-def law(text: str, random: Random, steps: int = 12, zone: str = "GMT") -> None:
-    alike(checked_app(text), random, interpreted, steps, events_of=timed_events, look=seen, zone=zone)
+def law(checked: CheckedApp, random: Random, steps: int = 12, zone: str = "GMT") -> None:
+    alike(checked, random, interpreted, steps, events_of=timed_events, look=seen, zone=zone)
 
 
 @pytest.mark.parametrize("group", range(3))
@@ -38,12 +39,13 @@ def test_a_drawn_app_does_the_same_with_its_program(group: int) -> None:
         random = Random(seed)
         text = drawn_aggregation_app(random)
         zone = random.choice(("GMT", "GMT", "America/New_York"))
-        own = Watched(checked_app(text), interpreted).app.programmed
+        checked = checked_app(text)
+        own = Watched(checked, interpreted).app.programmed
         assert own is not None and own.compile() is not None and own.program is not None
         added += len(own.program.shape.adding)
         try:
             with few() if seed % 2 else nullcontext():
-                law(text, random, zone=zone)
+                law(checked, random, zone=zone)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}\n{text}") from error
     assert added > 15
@@ -74,15 +76,17 @@ def test_buckets_that_have_ended_are_columns() -> None:
         real(self, start, groups, level)
 
     with patch.object(Aggregation, "close_bucket", noted), few():
+        checked = checked_app(SUMMED)
         for seed in range(6):
-            alike(checked_app(SUMMED), Random(seed), interpreted, 20, True, events_of=timed_events, look=seen)
+            alike(checked, Random(seed), interpreted, 20, True, events_of=timed_events, look=seen)
     assert 40 < sum(made) < len(made)
 
 
 def test_texts_that_nobody_knows_any_more_are_forgotten() -> None:
     with patch.object(forgetting, "_FEW", 4):
+        checked = checked_app(ADDED)
         for seed in range(4):
-            law(ADDED, Random(seed), 20)
+            law(checked, Random(seed), 20)
 
 
 #: What the text says, and what it must not say: bounds of buckets, what is new, what is the latest, sums and nulls.

@@ -219,13 +219,15 @@ def test_a_program_without_operations_of_its_own_does_the_same_as_the_operators(
 
 def test_a_compiled_program_adds_the_same_to_aggregations() -> None:
     for app, whole in ((ADDED, False), (SUMMED, True)):
+        checked = checked_app(app)
         for seed in range(4):
-            alike(checked_app(app), Random(seed), compiled, 40, whole, events_of=timed_events, look=seen)
+            alike(checked, Random(seed), compiled, 40, whole, events_of=timed_events, look=seen)
 
 
 def test_a_compiled_program_lets_the_same_go_behind_stream_processors() -> None:
+    checked = checked_app(PROCESSED)
     for seed in range(4):
-        alike(checked_app(PROCESSED), Random(seed), compiled, 40, whole=True, events_of=disordered_events)
+        alike(checked, Random(seed), compiled, 40, whole=True, events_of=disordered_events)
 
 
 def test_it_is_compiled_once_on_a_machine(cache: Path) -> None:

@@ -349,9 +349,10 @@ def test_functions_of_texts_that_windows_hold_give_the_same(app: str, monkeypatc
     monkeypatch.setattr(forgetting, "_FEW", 1)
     monkeypatch.setattr(function_values, "_FEWEST", 2)
     monkeypatch.setattr(function_values, "_MOST", 4)
-    assert compiled_or_why_not(checked_app(app)) == "yes"
+    checked = checked_app(app)
+    assert compiled_or_why_not(checked) == "yes"
     for seed in range(4):
-        assert alike(checked_app(app), Random(seed), interpreted, steps=20, whole=app is HELD_TEXTS) > 80
+        assert alike(checked, Random(seed), interpreted, steps=20, whole=app is HELD_TEXTS) > 80
 
 
 @pytest.mark.parametrize("broken", ["forget", "hold"])

@@ -86,8 +86,8 @@ SUBJECTS += [CALLED, JOINS_OF_KEYS, JOINS_OF_FREQUENT, JOINS_OF_RELEASED_KEYS, J
 
 def same(app: str, *seeds: int, steps: int = 30) -> int:
     """Check an app with its program; returns how many events came out."""
-    whole = app in (JOINS_OF_HELD, JOINS_OF_RELEASED_KEYS)
-    return sum(alike(checked_app(app), Random(seed), interpreted, steps=steps, whole=whole) for seed in seeds)
+    checked, whole = checked_app(app), app in (JOINS_OF_HELD, JOINS_OF_RELEASED_KEYS)
+    return sum(alike(checked, Random(seed), interpreted, steps=steps, whole=whole) for seed in seeds)
 
 
 @pytest.mark.parametrize("app", SUBJECTS)

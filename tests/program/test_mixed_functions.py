@@ -149,7 +149,8 @@ def test_events_that_queries_fail_on_go_where_the_stream_says(action: str) -> No
         kept = [line for line in FAULTS.splitlines(keepends=True) if "!S" not in line]
         app = "".join(kept).replace("action='stream'", "action='LOG'")
         shape_of(checked_app(app))
-    out = sum(alike(checked_app(app), Random(seed), interpreted, steps=30) for seed in range(4))
+    checked = checked_app(app)
+    out = sum(alike(checked, Random(seed), interpreted, steps=30) for seed in range(4))
     assert out > 300
 
 

@@ -69,13 +69,14 @@ def test_a_drawn_app_does_the_same_with_calls(group: int) -> None:
     for seed in range(20 * group, 20 * group + 20):
         random = Random(seed)
         text = drawn_mixed_app(random)
-        own = Watched(checked_app(text), interpreted).app.programmed
+        checked = checked_app(text)
+        own = Watched(checked, interpreted).app.programmed
         assert own is not None
         if own.compile() is None:
             continue  # none of its queries has a typed form
         called += 1
         try:
-            out += alike(checked_app(text), random, interpreted, steps=12)
+            out += alike(checked, random, interpreted, steps=12)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}\n{text}") from error
     assert called > 8
@@ -84,7 +85,8 @@ def test_a_drawn_app_does_the_same_with_calls(group: int) -> None:
 
 @pytest.mark.parametrize("app", [BACK, FAILING])
 def test_an_app_does_the_same_with_calls(app: str) -> None:
-    assert sum(alike(checked_app(app), Random(seed), interpreted, steps=20) for seed in range(4)) > 200
+    checked = checked_app(app)
+    assert sum(alike(checked, Random(seed), interpreted, steps=20) for seed in range(4)) > 200
 
 
 def mutants() -> list[Any]:
@@ -237,8 +239,9 @@ def test_what_is_ordered_by_objects_is_called(order: str) -> None:
     text = f"""{WITH_OBJECTS} from S#window.lengthBatch(4) select sym, ok, more order by {order} insert into Out1;
     from S#window.length(2) select sum(total) as t insert into Out2;"""
     told = "in part: query_1 is called: 'order by' an object; query_2 is compiled"
-    assert compiled_or_why_not(checked_app(text)) == told
-    assert sum(alike(checked_app(text), Random(seed), interpreted, steps=20) for seed in range(3)) > 100
+    checked = checked_app(text)
+    assert compiled_or_why_not(checked) == told
+    assert sum(alike(checked, Random(seed), interpreted, steps=20) for seed in range(3)) > 100
 
 
 def test_a_trigger_brings_no_texts_to_an_order() -> None:
@@ -246,8 +249,9 @@ def test_a_trigger_brings_no_texts_to_an_order() -> None:
     from Tick#window.length(2) select sum(triggered_time) as t, count() as n insert into Out1;
     from S#window.lengthBatch(3) select sym, price order by sym insert into Out2;
     from Once select triggered_time insert into Out3;"""
-    assert compiled_or_why_not(checked_app(text)) == "yes"
-    assert sum(alike(checked_app(text), Random(seed), interpreted, steps=20) for seed in range(3)) > 100
+    checked = checked_app(text)
+    assert compiled_or_why_not(checked) == "yes"
+    assert sum(alike(checked, Random(seed), interpreted, steps=20) for seed in range(3)) > 100
 
 
 @pytest.mark.parametrize(

@@ -59,10 +59,11 @@ def known(app: Watched) -> int:
 
 @pytest.mark.parametrize("app", [OBJECTS, KEPT_OBJECTS])
 def test_an_app_with_objects_does_the_same_with_its_program(app: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert compiled_or_why_not(checked_app(app)) == "yes"
+    checked = checked_app(app)
+    assert compiled_or_why_not(checked) == "yes"
     for seed in range(4):
         monkeypatch.setattr(forgetting, "_FEW", 10_000 if seed else 4)
-        assert alike(checked_app(app), Random(seed), interpreted, steps=30, asks=asked_of(app)) > 100
+        assert alike(checked, Random(seed), interpreted, steps=30, asks=asked_of(app)) > 100
 
 
 @pytest.mark.parametrize("missing", range(19))
@@ -77,9 +78,10 @@ def test_the_law_finds_objects_that_are_forgotten_too_early(missing: int) -> Non
 
     app = KEPT_OBJECTS + OBJECTS.partition("\n")[2]
     patched = patch.object(forgetting, "_FEW", 4), patch.object(forgetting, "_values", without)
+    checked = checked_app(app)
     with patched[0], patched[1], pytest.raises((AssertionError, IndexError)):
         for seed in range(8):
-            alike(checked_app(app), Random(seed), interpreted, steps=30)
+            alike(checked, Random(seed), interpreted, steps=30)
 
 
 def test_all_who_read_an_object_get_the_same_one() -> None:

@@ -132,7 +132,8 @@ def test_where_the_clock_goes_past_too_many_waits_the_operators_go_on() -> None:
 def test_a_pattern_whose_matches_nobody_reads_has_a_program(text: str) -> None:
     app = f"""{STREAM} from every e1=S[ok] {text} select e1.sym, e2[0].price as p, e2[last].rate as r insert into Mid;
     from S select sym insert into Out1;"""
-    assert sum(alike(checked_app(app), Random(seed), interpreted, steps=20) for seed in range(4)) > 50
+    checked = checked_app(app)
+    assert sum(alike(checked, Random(seed), interpreted, steps=20) for seed in range(4)) > 50
 
 
 @pytest.mark.parametrize("group", range(4))
@@ -162,7 +163,8 @@ def test_a_drawn_pattern_does_the_same_with_its_program(group: int, monkeypatch:
 def test_room_is_made_for_matches_that_several_events_of_another_stream_begin() -> None:
     text = f"""{STREAM} from S#window.timeLength(900, 2) select * insert all events into A;
     from every a=A -> b=S[ok] select a.kind as k, b.price as p, a.volume as v insert into Out;"""
-    assert sum(alike(checked_app(text), Random(seed), interpreted, steps=16) for seed in range(6, 10)) > 40
+    checked = checked_app(text)
+    assert sum(alike(checked, Random(seed), interpreted, steps=16) for seed in range(6, 10)) > 40
 
 
 #: Patterns over what named windows release: to them also what leaves has come.
@@ -183,5 +185,6 @@ end;
 
 
 def test_a_pattern_over_named_windows_does_the_same_in_a_program() -> None:
-    assert compiled_or_why_not(checked_app(OF_WINDOWS)) == "yes"
-    assert sum(alike(checked_app(OF_WINDOWS), Random(seed), interpreted, steps=30) for seed in range(4)) > 300
+    checked = checked_app(OF_WINDOWS)
+    assert compiled_or_why_not(checked) == "yes"
+    assert sum(alike(checked, Random(seed), interpreted, steps=30) for seed in range(4)) > 300

@@ -258,8 +258,9 @@ def test_a_drawn_app_does_the_same_with_its_program(group: int) -> None:
 
 @pytest.mark.parametrize("app", _SUBJECTS)
 def test_an_app_of_one_subject_does_the_same_with_its_program(app: str) -> None:
+    checked = checked_app(app)
     for seed in range(4):
-        assert alike(checked_app(app), Random(seed), interpreted, steps=30, whole=app in _WHOLE) > 50
+        assert alike(checked, Random(seed), interpreted, steps=30, whole=app in _WHOLE) > 50
 
 
 def test_a_clock_that_jumps_lets_as_many_snapshots_go_on_as_operators_do() -> None:
@@ -311,8 +312,9 @@ def test_an_event_that_equals_one_which_has_left_leaves_at_once() -> None:
     partition with (ok of S) begin
     from S#window.unique:time(sym, 300)[price is null or price < 1.0] select sym, count() as n group by sym
     insert all events into Out2; end;"""
+    checked = checked_app(text)
     for seed in range(6):
-        assert alike(checked_app(text), Random(seed), interpreted, steps=30, events_of=equal_events) > 70
+        assert alike(checked, Random(seed), interpreted, steps=30, events_of=equal_events) > 70
 
 
 def test_where_a_null_has_no_place_in_an_order_the_operators_go_on() -> None:

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from spdist.engine.programs import state as programmed_state
+from spdist.language.checking.checked import CheckedApp
 from spdist.language.types import Type
 from spdist.program.expressions import Value
 from spdist.program.joins import text as joins_text
@@ -33,7 +34,8 @@ def test_a_drawn_app_has_the_same_tables_with_its_program(group: int) -> None:
     for seed in range(12 * group, 12 * group + 12):
         random = Random(seed)
         text = drawn_table_app(random)
-        own = Watched(checked_app(text), interpreted).app.programmed
+        checked = checked_app(text)
+        own = Watched(checked, interpreted).app.programmed
         assert own is not None
         assert own.compile() is not None, own.reason
         assert own.program is not None
@@ -42,24 +44,22 @@ def test_a_drawn_app_has_the_same_tables_with_its_program(group: int) -> None:
         whole = seed % 3 == 0 or bool(own.program.known)
         try:
             with patch.object(forgetting, "_FEW", 4 if seed % 2 else 10_000):
-                out += alike(checked_app(text), random, interpreted, steps=12, whole=whole, asks=asked_of(text))
+                out += alike(checked, random, interpreted, steps=12, whole=whole, asks=asked_of(text))
         except AssertionError as error:
             raise AssertionError(f"seed {seed}\n{text}") from error
     assert typed > 2
     assert out > 200
 
 
-def same(app: str, *seeds: int, steps: int = 20) -> int:
+def same(app: str, checked: CheckedApp, *seeds: int, steps: int = 20) -> int:
     """Check an app of tables with its program."""
-    checked, asks = checked_app(app), asked_of(app)
-    return sum(
-        alike(checked, Random(seed), interpreted, steps=steps, whole=app is NUMBERED, asks=asks) for seed in seeds
-    )
+    asks, whole = asked_of(app), app is NUMBERED
+    return sum(alike(checked, Random(seed), interpreted, steps=steps, whole=whole, asks=asks) for seed in seeds)
 
 
 @pytest.mark.parametrize("app", [TABLES, NUMBERED, MEMBERS, LOOKED, JOINED])
 def test_an_app_has_the_same_tables_with_its_program(app: str) -> None:
-    assert same(app, *range(2)) > 50
+    assert same(app, checked_app(app), *range(2)) > 50
 
 
 def mutants() -> dict[str, Any]:
@@ -116,15 +116,15 @@ def mutants() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", list(mutants()))
 def test_the_law_finds_a_mutant(name: str) -> None:
-    apps = (JOINED, TABLES, NUMBERED, MEMBERS, LOOKED)
+    apps = {app: checked_app(app) for app in (JOINED, TABLES, NUMBERED, MEMBERS, LOOKED)}
     with patch.object(forgetting, "_FEW", 4), mutants()[name]:
-        for app in apps:
-            own = Watched(checked_app(app), interpreted).app.programmed
+        for checked in apps.values():
+            own = Watched(checked, interpreted).app.programmed
             assert own is not None
             assert own.compile() is not None
         with pytest.raises((AssertionError, IndexError)):
             for seed, app in product(range(3), apps):
-                same(app, seed, steps=12)
+                same(app, apps[app], seed, steps=12)
 
 
 def started(app: str) -> list[Watched]:

@@ -16,6 +16,7 @@ import pytest
 
 from spdist.engine.programs import state as programmed_state
 from spdist.facade import explain
+from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import Arrival
 from spdist.program.joins import text as joins_text
 from spdist.program.joins.side_text import SideRows
@@ -61,9 +62,9 @@ from tests.program.window_apps import (
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
 
-def windows_of(app: str) -> int:
+def windows_of(checked: CheckedApp) -> int:
     """Return how many named windows the program of an app has; all of its queries have a typed form."""
-    own = Watched(checked_app(app), interpreted).app.programmed
+    own = Watched(checked, interpreted).app.programmed
     assert own is not None
     assert own.compile() is not None, own.reason
     assert own.program is not None
@@ -77,31 +78,34 @@ def test_a_drawn_app_has_the_same_windows_with_its_program(group: int) -> None:
     for seed in range(12 * group, 12 * group + 12):
         random = Random(seed)
         text = drawn_window_app(random)
+        checked = checked_app(text)
         try:
-            typed += windows_of(text)
+            typed += windows_of(checked)
             with patch.object(forgetting, "_FEW", 4 if seed % 2 else 10_000):
-                out += alike(checked_app(text), random, interpreted, steps=12, asks=asked_of(text))
+                out += alike(checked, random, interpreted, steps=12, asks=asked_of(text))
         except AssertionError as error:
             raise AssertionError(f"seed {seed}\n{text}") from error
     assert typed >= 12
     assert out > 200
 
 
-def same(app: str, *seeds: int, steps: int = 20) -> int:
+def same(app: str, checked: CheckedApp, *seeds: int) -> int:
     """Check an app with its program."""
-    checked, asks = checked_app(app), asked_of(app)
-    return sum(alike(checked, Random(seed), interpreted, steps=steps, asks=asks, whole=app is SORTED) for seed in seeds)
+    asks, whole = asked_of(app), app is SORTED
+    return sum(alike(checked, Random(seed), interpreted, steps=20, asks=asks, whole=whole) for seed in seeds)
 
 
 @pytest.mark.parametrize("app", [SLIDING, CHAINED, SORTED, LOOKED, KEYED, KEYS_JOINED, PARTED])
 def test_an_app_has_the_same_windows_with_its_program(app: str) -> None:
-    assert windows_of(app)
-    assert same(app, *range(3)) > 100
+    checked = checked_app(app)
+    assert windows_of(checked)
+    assert same(app, checked, *range(3)) > 100
 
 
 def test_a_window_stands_in_the_loop_next_to_one_of_the_operators() -> None:
-    assert same(MIXED, *range(6)) > 100
-    own = Watched(checked_app(MIXED), interpreted).app.programmed
+    checked = checked_app(MIXED)
+    assert same(MIXED, checked, *range(6)) > 100
+    own = Watched(checked, interpreted).app.programmed
     assert own is not None and own.compile() is not None and own.program is not None
     assert [query.read.checked.name for query in own.program.queries if isinstance(query.read, LoopWindow)] == ["W"]
 
@@ -142,12 +146,12 @@ def mutants() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", list(mutants()))
 def test_the_law_finds_a_mutant(name: str) -> None:
-    apps = (SLIDING, CHAINED, LOOKED)
+    apps = {app: checked_app(app) for app in (SLIDING, CHAINED, LOOKED)}
     with mutants()[name], patch.object(forgetting, "_FEW", 4):
-        assert all(windows_of(app) for app in apps)
+        assert all(map(windows_of, apps.values()))
         with pytest.raises((AssertionError, TypeError, KeyError)):
             for seed, app in product(range(4), apps):
-                same(app, seed)
+                same(app, apps[app], seed)
 
 
 def test_where_a_null_has_no_place_in_a_window_the_operators_go_on() -> None:
@@ -215,9 +219,10 @@ def test_it_is_told_which_windows_stand_in_the_loop() -> None:
 
 @pytest.mark.parametrize("app", [PASSING, EXTERNAL_LATE, FREQUENT, CRON, SESSIONS_LATE])
 def test_rare_windows_do_the_same_in_a_program(app: str) -> None:
-    assert windows_of(app) == 0
+    checked = checked_app(app)
+    assert windows_of(checked) == 0
     for seed in range(4):
-        assert alike(checked_app(app), Random(seed), interpreted, steps=30, whole=app is EXTERNAL_LATE) > 40
+        assert alike(checked, Random(seed), interpreted, steps=30, whole=app is EXTERNAL_LATE) > 40
 
 
 def test_groups_know_the_events_of_both_sessions_of_a_restored_window() -> None:
@@ -342,11 +347,11 @@ def test_keys_that_came_too_seldom_leave_in_the_order_of_a_map(events_of: Callab
 
 def processed(app: str, *seeds: int, steps: int = 16) -> int:
     """Check an app with stream processors with its program, which has all of it."""
-    windows_of(app)
+    windows_of(checked := checked_app(app))
     few = patch.object(forgetting, "_FEW", 4), patch.object(partition, "_FEW", 1)
     with few[0], few[1]:
         given: dict[str, Any] = {"whole": True, "events_of": disordered_events}
-        return sum(alike(checked_app(app), Random(seed), interpreted, steps, **given) for seed in seeds)
+        return sum(alike(checked, Random(seed), interpreted, steps, **given) for seed in seeds)
 
 
 @pytest.mark.parametrize("app", [REORDERED, ADAPTED, DEDUPLICATED])

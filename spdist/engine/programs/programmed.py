@@ -28,16 +28,15 @@ from spdist.operators.core.junction import Receiver, StreamPart
 from spdist.operators.patterns.repeated_absences import MOST_PARTIALS
 from spdist.operators.windows.reorder_kslack import TICK_MS
 from spdist.program.expressions import NotTyped
+from spdist.program.forms import forms_of
 from spdist.program.machine.compiler import Compiled, Compiling, compile_after, is_available
-from spdist.program.mixed_shape import mixed_shape_of
 from spdist.program.parts import Program
 from spdist.program.patterns.shape import Matched
 from spdist.program.read_shape import LoopWindow
 from spdist.program.running.mixed import MixedRunning
 from spdist.program.running.running import Running
-from spdist.program.shape import Shape, shape_of, streams_of
+from spdist.program.shape import Shape, streams_of
 from spdist.program.states.state import held_rows
-from spdist.program.text import written
 
 __all__ = ["UNWRITTEN", "Programmed"]
 
@@ -67,7 +66,7 @@ class Programmed:
     def __init__(self, checked: CheckedApp, context: AppContext, elements: AppElements) -> None:
         self._context = context
         self._elements = elements
-        self._checked = checked
+        self._forms = forms_of(checked)
         #: Why there is no program; empty where there is, or nobody has asked yet.
         self.reason = ""
         self._after = compile_after()
@@ -107,9 +106,9 @@ class Programmed:
     def _written(self) -> Program:
         """Return the program of the whole app; or else one that calls what has no typed form."""
         try:
-            return self._written_for(shape_of(self._checked))
+            return self._written_for(self._forms.whole)
         except NotTyped:
-            return self._written_for(mixed_shape_of(self._checked))
+            return self._written_for(self._forms.mixed)
 
     def _written_for(self, shape: Shape) -> Program:
         self._shape = shape
@@ -118,7 +117,7 @@ class Programmed:
         if shape.is_mixed:
             reading = _reading(shape, self._context, self._elements)
             self._operators = CalledOperators(self._context, self._elements, shape, reading)
-        return written(shape, tuple(self._behind))
+        return self._forms.program(shape, tuple(self._behind))
 
     @property
     def active(self) -> bool:
