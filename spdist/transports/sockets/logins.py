@@ -43,7 +43,8 @@ class Logins:
         self._own = {name: _salted(password) for name, password in passwords.items()}
         self._hashes = self._own
         # A guess at an unknown name costs as much as one at a known name, so names cannot be told by the time taken.
-        self._nobody = _salted(os.urandom(16).hex())
+        # Nobody knows what this would be the hash of.
+        self._nobody = os.urandom(16), os.urandom(_SCRYPT["dklen"])
         self._key = os.urandom(32)
         self._proven: dict[str, tuple[_Hash, bytes]] = {}
 
