@@ -102,12 +102,13 @@ def eventually() -> Callable[..., object]:
 
     def wait(look: Callable[[], T], what: str | Callable[[], str], timeout_s: float = 20.0) -> T:
         pace = threading.Event()
-        deadline = time.monotonic() + _BUSY * timeout_s
+        began = time.monotonic()
         while not (found := look()):
-            if time.monotonic() > deadline:
+            if (waited := time.monotonic() - began) > _BUSY * timeout_s:
                 said = what() if callable(what) else what
                 pytest.fail(f"after {_BUSY * timeout_s:g} s still not: {said}")
-            pace.wait(0.02)
+            # To look is to ask a JVM, or to read files: what lasts is looked at less often.
+            pace.wait(min(0.02 + waited / 20, 0.1))
         return found
 
     return wait
