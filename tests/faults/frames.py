@@ -17,6 +17,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import spdist
+from spdist.engine.spark.home import class_archive, launcher_options, spark_home
+from spdist.engine.spark.jars import cached_kafka_jars
+from spdist.services.java import find_java
 
 COLUMNS = "ts long, seq int, k string, v int"
 APP = """
@@ -30,13 +33,13 @@ partition with (k of S) begin
 end;
 """
 OUTPUTS = ["Rises", "Sums", "Quiet"]
+_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "2",
 }
@@ -44,9 +47,19 @@ _SETTINGS = {
 
 def session(place: Path) -> SparkSession:
     """Return a session that is quick to start; what it writes for itself is below `place`."""
+    # Each life reads the classes that the JVMs of workers have archived, which are those of the same class path.
+    home, jars = spark_home(place), cached_kafka_jars()
+    archive = class_archive(home, find_java("Spark"), jars)
+    options = _JAVA_OPTIONS if archive is None else (*_JAVA_OPTIONS, *archive.options(writes=False))
+    os.environ |= {"SPARK_HOME": str(home), "SPARK_LAUNCHER_OPTS": launcher_options(home)}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.Builder().master("local[2]")
-    settings = {"spark.local.dir": f"{place}/local", "spark.sql.warehouse.dir": f"{place}/warehouse"}
+    settings = {
+        "spark.local.dir": f"{place}/local",
+        "spark.sql.warehouse.dir": f"{place}/warehouse",
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        "spark.driver.extraJavaOptions": " ".join(f'"{one}"' for one in options),
+    }
     for name, value in (_SETTINGS | settings).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
