@@ -19,11 +19,13 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
+from spdist.engine.spark.home import launcher_options
 from spdist.services.process import HOST, ServerProcess, free_port
 
 ROOT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent
 START_S = 180.0
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 APP = """@app:name('Orders')
 @source(type='http', receiver.url='http://127.0.0.1:{port}/orders', @map(type='json'))
@@ -211,6 +213,8 @@ def standalone(tmp_path: Path) -> Iterator[str]:
     def start(kind: str, *arguments: str) -> ServerProcess:
         command = [str(SPARK / "bin/spark-class"), f"org.apache.spark.deploy.{kind.lower()}.{kind}", *arguments]
         environment = {"SPARK_HOME": str(SPARK), "SPARK_DAEMON_MEMORY": "256m", "PYTHONPATH": ""}
+        # They live for a minute: the first compiler is enough.
+        environment |= {"SPARK_DAEMON_JAVA_OPTS": QUICK, "SPARK_LAUNCHER_OPTS": launcher_options(SPARK)}
         started.append(ServerProcess(f"Spark {kind}", command, tmp_path / f"{kind}.log", environment))
         return started[-1]
 
