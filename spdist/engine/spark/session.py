@@ -62,9 +62,11 @@ _BUSY_JAVA_OPTIONS = (
     # one, which is soon full: a fifth of what the JVM does.
     "-XX:NewRatio=1",
 )
-#: Where it must begin soon plans of a handful of operators are not compiled: that costs more than running them over a
-#: handful of rows.
-_QUICK_SETTINGS = {"spark.sql.codegen.wholeStage": "false"}
+_QUICK_SETTINGS = {
+    # Plans of a handful of operators are not compiled: that costs more than running them over a handful of rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.executor.extraJavaOptions": " ".join((*_JAVA_OPTIONS[:1], *_QUICK_JAVA_OPTIONS)),
+}
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
