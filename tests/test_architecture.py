@@ -99,6 +99,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/result.py",
     ),
     "polars": ("spdist/frames/",),
+    "quickjs": ("spdist/language/javascript.py",),
     "ipywidgets": ("spdist/panels/",),
     "typer": ("spdist/__main__.py", "spdist/commands/"),
     "rich": ("spdist/__main__.py", "spdist/commands/", "spdist/cluster/processes/local_nodes.py", "spdist/progress.py"),

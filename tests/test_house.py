@@ -33,6 +33,7 @@ MODULES = {
     "pyyaml": "yaml",
     "pyjks": "jks",
     "ipython": "IPython",
+    "quickjs-ng": "quickjs",
 }
 #: Not imported by name: programs, plug-ins, drivers, and what the project is asked to bring along.
 NOT_IMPORTED = {

@@ -1,6 +1,7 @@
 """Functions that an app defines itself: ``define function f[python] return int { return data[0] + 1 };``.
 
-What stands between the braces is the body of a Python function with one parameter, `data`: the list of the arguments.
+What stands between the braces is the body of a function in Python or JavaScript with one parameter, `data`: the list of
+the arguments.
 
 Notes
 -----
@@ -17,13 +18,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spdist.errors import ErrorKind, SiddhiAppError, SiddhiTypeError, UndefinedNameError
-from spdist.language import ast
+from spdist.language import ast, javascript
 from spdist.language.types import Type
 
-__all__ = ["LANGUAGE", "Script", "read_script"]
+__all__ = ["JAVASCRIPT", "PYTHON", "Script", "read_script"]
 
-#: The language that is run, where that is allowed; case does not matter.
-LANGUAGE = "python"
+#: The languages that are run; case does not matter.
+PYTHON, JAVASCRIPT = "python", "javascript"
 
 _OPEN, _CLOSED = frozenset("([{"), frozenset(")]}")
 
@@ -39,12 +40,15 @@ class Script:
     returns : Type
         The type of its result; any arguments are accepted.
     body : str
-        Statements of a Python function over `data`, from the first column on.
+        Statements over `data`; those of Python from the first column on.
+    language : {"python", "javascript"}
+        What it is written in.
     """
 
     name: str
     returns: Type
     body: str
+    language: str = PYTHON
 
     def __call__(self, _types: tuple[Type, ...], _expressions: tuple[ast.Expression, ...] = ()) -> Type:
         """Return the type of the result."""
@@ -70,10 +74,26 @@ def read_script(definition: ast.FunctionDefinition, allowed: bool) -> tuple[Scri
     definition : FunctionDefinition
         As written.
     allowed : bool
-        Whether apps may bring Python code.
+        Whether apps may bring Python code. JavaScript reaches nothing but its arguments, so it is run wherever its
+        interpreter is.
     """
-    script = Script(definition.name, definition.returns, _from_first_column(definition.body))
-    return script, _wrong(definition, script, allowed)
+    language = definition.language.lower()
+    body = _from_first_column(definition.body) if language == PYTHON else definition.body
+    script = Script(definition.name, definition.returns, body, language)
+    match language:
+        case "python":
+            wrong = _wrong_python(definition, script, allowed)
+        case "javascript":
+            wrong = _wrong_javascript(definition, script)
+        case _:
+            wrong = UndefinedNameError(
+                f"There is no extension 'script:{definition.language}': functions written in it are not run",
+                span=definition.span,
+                hint="Write it in JavaScript or Python, or register it from Python with the decorator "
+                "spdist.extension.function.",
+                code=ErrorKind.UNKNOWN_EXTENSION,
+            )
+    return script, wrong
 
 
 def _from_first_column(body: str) -> str:
@@ -109,14 +129,21 @@ def _statements(lines: list[str]) -> Iterator[tuple[int, int]]:
                     depth += (token.string in _OPEN) - (token.string in _CLOSED)
 
 
-def _wrong(definition: ast.FunctionDefinition, script: Script, allowed: bool) -> SiddhiAppError | None:
-    if definition.language.lower() != LANGUAGE:
-        return UndefinedNameError(
-            f"There is no extension 'script:{definition.language}': functions written in it are not run",
+def _wrong_javascript(definition: ast.FunctionDefinition, script: Script) -> SiddhiAppError | None:
+    if not javascript.is_available():
+        return SiddhiAppError(
+            f"The function '{definition.name}' is JavaScript, and its interpreter is not installed here",
             span=definition.span,
-            hint="Write it in Python, or register it from Python with the decorator spdist.extension.function.",
-            code=ErrorKind.UNKNOWN_EXTENSION,
+            hint="Install it on every node: pip install 'spdist[javascript]'.",
+            code=ErrorKind.UNSUPPORTED,
         )
+    said = javascript.wrong_in(script.body)
+    if not said:
+        return None
+    return SiddhiTypeError(f"The function '{definition.name}' is no JavaScript: {said}", span=definition.span)
+
+
+def _wrong_python(definition: ast.FunctionDefinition, script: Script, allowed: bool) -> SiddhiAppError | None:
     if not allowed:
         return SiddhiAppError(
             f"The function '{definition.name}' is Python code of the app, which is not run unless that is allowed",
@@ -126,7 +153,7 @@ def _wrong(definition: ast.FunctionDefinition, script: Script, allowed: bool) ->
             code=ErrorKind.UNSUPPORTED,
         )
     try:
-        compile(script.tree(), LANGUAGE, "exec")
+        compile(script.tree(), PYTHON, "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f" in its line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         said = error.msg if isinstance(error, SyntaxError) else str(error)

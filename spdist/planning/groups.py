@@ -205,7 +205,7 @@ def split_groups(topology: Topology, shards: int, scripts: bool = False) -> Topo
     shards : int
         How many; 1 returns `topology`.
     scripts : bool
-        Whether the app defines functions in Python.
+        Whether the app defines functions itself.
     """
     if shards == 1:
         return topology

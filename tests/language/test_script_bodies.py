@@ -14,7 +14,7 @@ from spdist.engine.local.app import run
 from spdist.language.ast import FunctionDefinition
 from spdist.language.scripts import read_script
 from spdist.language.types import Type
-from spdist.operators.expressions.expression import script_function
+from spdist.operators.expressions.scripts import script_function
 
 QUOTES = '"""'
 

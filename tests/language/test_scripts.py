@@ -55,9 +55,9 @@ def test_the_switch_of_a_process_allows_all_apps() -> None:
 
 
 def test_other_languages_are_no_extension() -> None:
-    text = f"{STREAM}define function f[JavaScript] return int {{ return data[0]; }};"
+    text = f"{STREAM}define function f[R] return int {{ return data[0]; }};"
     for allowed in (False, True):
-        with pytest.raises(UndefinedNameError, match="'script:JavaScript'", check=coded(ErrorKind.UNKNOWN_EXTENSION)):
+        with pytest.raises(UndefinedNameError, match="'script:R'", check=coded(ErrorKind.UNKNOWN_EXTENSION)):
             check(parse(text), catalog(allowed), text)
 
 

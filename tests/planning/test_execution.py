@@ -61,10 +61,11 @@ def test_what_the_engine_runs_and_why(query: str, because: str, state: tuple[str
 
 
 @pytest.mark.parametrize("name", ["f", "sum", "coalesce"])
-def test_a_function_of_the_app_is_python_whatever_its_name_means_elsewhere(name: str) -> None:
-    app = f"{KAFKA} define function {name}[python] return double {{ return 1.0 }};"
+@pytest.mark.parametrize("language", ["python", "javascript"])
+def test_a_function_of_the_app_is_its_own_whatever_its_name_means_elsewhere(language: str, name: str) -> None:
+    app = f"{KAFKA} define function {name}[{language}] return double {{ return 1.0 }};"
     explained = spdist.explain(f"{app} from S select s, {name}(v, v) as w insert into Out;")
-    assert explained.queries[0].because == f"{name}() is written in Python by the app"
+    assert explained.queries[0].because == f"{name}() is defined by the app"
     assert explained.queries[0].state == ()
     assert explained.hosted == "island"
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Protocol
 
 from spdist.errors import ErrorKind, SiddhiAppError, Span
@@ -24,7 +24,8 @@ from spdist.language.catalog import Catalog
 from spdist.language.checking.scope import Scope
 from spdist.language.scripts import Script
 from spdist.language.types import Type, promote
-from spdist.operators.expressions.codegen import Bindings, Frame, build
+from spdist.operators.expressions.codegen import Bindings, Frame
+from spdist.operators.expressions.scripts import script_function
 
 __all__ = ["WRITERS", "Aggregates", "ExpressionWriter", "Reader", "unsupported"]
 
@@ -438,37 +439,3 @@ def _aligned(writer: ExpressionWriter, op: str, left: Code, right: Code) -> tupl
         return left, right
     left, right = (widened(c) if c.type in (Type.INT, Type.LONG) else c for c in (left, right))
     return left, right
-
-
-# Runs the functions that an app defines itself; see `spdist.language.scripts`.
-
-
-_RESULTS: dict[Type, Callable[[Any], Any]] = {
-    Type.INT: numbers.as_int,
-    Type.LONG: numbers.as_long,
-    Type.FLOAT: numbers.as_float,
-    Type.DOUBLE: numbers.as_double,
-    Type.BOOL: numbers.sure_bool,
-    Type.STRING: numbers.text_of,
-}
-
-
-@lru_cache(maxsize=256)
-def script_function(script: Script) -> Callable[[list[Any]], Any]:
-    """Return the Python function of a script: from the list of its arguments to a value of its type.
-
-    A number becomes one of the declared type, anything becomes a string; what is no number where one is declared fails
-    the event, and so does whatever the script raises.
-    """
-    body: Callable[[list[Any]], Any] = build(f"function {script.name}", script.body.split("\n"), {}, script.tree())[
-        script.name
-    ]
-    convert = _RESULTS.get(script.returns)
-    if convert is None:
-        return body
-
-    def call(data: list[Any]) -> Any:
-        result = body(data)
-        return None if result is None else convert(result)
-
-    return call

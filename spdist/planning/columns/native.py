@@ -219,7 +219,7 @@ class _Rules:
     def _call(self, node: ast.FunctionCall) -> Obstacle | None:
         what = f"{node.id}()"
         if isinstance(self._catalog.functions.get(node.id), Script):
-            return Obstacle(what, "is written in Python by the app", node.span)
+            return Obstacle(what, "is defined by the app", node.span)
         if node.star or node.id not in self._catalog.functions:
             return Obstacle(what, "aggregates many events", node.span)
         rule = NATIVE.get(node.id)
