@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,17 @@ def test_later_sessions_read_the_classes_that_one_has_archived(tmp_path: Path, m
     (archive,) = (tmp_path / "cache").rglob("*.jsa")
     with SparkHost(settings_in(tmp_path)) as second:
         assert str(archive) in Path(f"/proc/{jvm_of(second)}/maps").read_text()
+        assert renames_with(second, tmp_path) == "FileSystemBasedCheckpointFileManager"
     assert [*(tmp_path / "cache").rglob("*jsa*")] == [archive]
+
+
+def renames_with(host: SparkHost, place: Path) -> str:
+    """Return what Spark renames the files of a checkpoint with: by its own choice it runs a program for each."""
+    jvm: Any = host.session._jvm
+    settings = host.session._jsparkSession.sessionState().newHadoopConf()
+    manager = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+    path = jvm.org.apache.hadoop.fs.Path(place.as_uri())
+    return str(manager.create(path, settings).getClass().getSimpleName())
 
 
 def jvm_of(host: SparkHost) -> int:
