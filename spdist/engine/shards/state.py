@@ -427,9 +427,9 @@ class StateStore:
 
     def _write(self, kind: str, number: int, header: dict[str, Any], body: bytes) -> bool:
         """Write a file durably under a name that is free; False where it is taken."""
-        content = json.dumps({"number": number} | header).encode() + b"\n" + body
+        head = json.dumps({"number": number} | header).encode() + b"\n"
         try:
-            return create_file(self.path(kind, number), seal(kind, _FORMAT, content))
+            return create_file(self.path(kind, number), seal(kind, _FORMAT, head, body))
         except OSError as error:
             raise StateError(
                 f"the state in {self.directory} cannot be written: {error}",

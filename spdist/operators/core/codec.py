@@ -208,8 +208,8 @@ def decode(data: bytes) -> Any:
         raise StateError(f"stored state is damaged: {error}") from error
 
 
-def seal(kind: str, format: int, data: bytes) -> bytes:
-    """Return `data` behind a line that tells what it is, with a checksum over both, for `unseal`.
+def seal(kind: str, format: int, *data: bytes) -> bytes:
+    """Return the parts of `data` behind a line that tells what it is, with a checksum over all, for `unseal`.
 
     Parameters
     ----------
@@ -217,11 +217,14 @@ def seal(kind: str, format: int, data: bytes) -> bytes:
         What it is, in one word of lower-case letters.
     format : int
         Grows when an older reader could misread it.
-    data : bytes
+    *data : bytes
         May be anything.
     """
     head = f"spdist {kind} {format} {_written_by()} ".encode()
-    return b"%s%08x\n%s" % (head, zlib.crc32(data, zlib.crc32(head)), data)
+    checksum = zlib.crc32(head)
+    for part in data:
+        checksum = zlib.crc32(part, checksum)
+    return b"".join((head, b"%08x\n" % checksum, *data))
 
 
 def unseal(kind: str, format: int, sealed: bytes, name: str) -> bytes:

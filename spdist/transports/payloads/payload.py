@@ -260,11 +260,18 @@ class Payload:
 
 def arrow_bytes(batch: Any) -> bytes:
     """Return an Arrow batch as a stream of its own in Arrow's IPC format, its schema included."""
-    sink = pa.BufferOutputStream()
+    # Measured before: a buffer that grows copies what it holds again and again.
+    measured = pa.MockOutputStream()
+    _write_stream(measured, batch)
+    buffer = pa.allocate_buffer(measured.size())
+    _write_stream(pa.FixedSizeBufferWriter(buffer), batch)
+    written: bytes = buffer.to_pybytes()
+    return written
+
+
+def _write_stream(sink: Any, batch: Any) -> None:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
 
 
 def _own_columns(events: Events, has_paths: bool) -> tuple[list[Any], list[Any]]:
