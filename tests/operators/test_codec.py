@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import deque
 from typing import Any
+from unittest.mock import patch
 
 import msgpack
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spdist.errors import StateError
+from spdist.operators.core import codec
 from spdist.operators.core.codec import VERSION, decode, encode
 
 _keys = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5)
@@ -40,6 +42,41 @@ def kinds(value: Any) -> Any:
     if isinstance(value, list | tuple | deque):
         return [type(value), [kinds(part) for part in value]]
     return type(value)
+
+
+#: Of what windows hold: the time of an event, and its row.
+_events = st.lists(st.tuples(st.integers(0, 9), st.tuples(_plain, _hashable, _states)), min_size=6, max_size=20)
+
+
+@given(_events, st.integers(0, 2), st.sampled_from([list, tuple, deque]))
+def test_long_lists_of_tuples_come_back_as_they_were(events: Any, short: int, kind: type) -> None:
+    uneven = [event[: 2 - index % (short + 1)] for index, event in enumerate(events)]
+    state = {
+        "window": [0, kind(events)],
+        "other": [kind(uneven), [[events]], dict(zip("abcdefghij", events, strict=False))],
+    }
+    packed = encode(state)
+    again = decode(packed)
+    assert again == state
+    assert kinds(again) == kinds(state)
+    with patch.object(codec, "_MANY", 1000):
+        assert decode(encode(state)) == state  # as older versions have packed it
+
+
+def test_what_a_window_holds_is_packed_by_columns() -> None:
+    events = [(1_600_000_000_000 + at, (f"S{at % 9}", float(at))) for at in range(1000)]
+    # A time of 9 bytes, a text of 3 and a real of 9, and next to nothing around them: each by itself has 8 more
+    for state in (deque(events), {"window": [0, events]}, [[events]]):
+        assert len(encode(state)) < 21.1 * len(events)
+        assert decode(encode(state)) == state
+
+
+def test_what_is_nested_without_end_is_refused() -> None:
+    nested: list[Any] = []
+    for _ in range(5000):
+        nested = [nested]
+    with pytest.raises(StateError, match="cannot be stored"):
+        encode(nested)
 
 
 @given(_states)

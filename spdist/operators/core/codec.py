@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from decimal import Decimal
 from importlib.metadata import PackageNotFoundError, version
+from operator import itemgetter
 from typing import Any
 
 import msgpack
@@ -36,6 +37,21 @@ _UNSEALED = (_MAGIC, b'{"kind": ')
 _HALVES = "surrogatepass"
 _TUPLE, _DEQUE, _SET, _FROZENSET = 1, 2, 3, 4
 _LONG, _FLOAT, _MAP, _JSON_OBJECT, _JSON_ARRAY, _OPAQUE, _DECIMAL, _INTEGER, _HASH_SET = range(5, 14)
+_TUPLES, _KEYED = 14, 15
+#: A list is packed by columns from so many tuples on.
+_MANY = 8
+#: What is longer is not looked through for such lists: a dictionary of keys, of which each holds little, or numbers.
+_LOOKED_THROUGH, _NESTING = 64, frozenset({list, dict})
+
+
+class _Tuples(list[Any]):
+    """The columns of a list of tuples that have one length: what a window holds, and the rows of these events."""
+
+
+class _Keyed(list[Any]):
+    """The keys of a dictionary, and the columns of its values, which are tuples of one length."""
+
+
 _CODES: dict[type, int] = {
     tuple: _TUPLE,
     deque: _DEQUE,
@@ -49,6 +65,8 @@ _CODES: dict[type, int] = {
     Opaque: _OPAQUE,
     Decimal: _DECIMAL,
     HashSet: _HASH_SET,
+    _Tuples: _TUPLES,
+    _Keyed: _KEYED,
     int: _INTEGER,  # beyond 64 bits
 }
 
@@ -65,7 +83,37 @@ _MAKERS: dict[int, Callable[[Any], Any]] = {
     _MAP: lambda parts: _map_of(HashMap(), parts),
     _JSON_OBJECT: lambda parts: _map_of(JSONObject(), parts),
     _OPAQUE: lambda parts: Opaque(*parts),
+    _TUPLES: lambda columns: list(zip(*columns, strict=True)),
+    _KEYED: lambda parts: dict(zip(parts[0], zip(*parts[1], strict=True), strict=True)),
 }
+
+
+def _by_columns(value: Any) -> Any:
+    """Return lists and dictionaries with long lists of tuples as their columns.
+
+    The packer asks for each tuple, which takes longer than all values of it: 4 us for an event in place of 0.4.
+    """
+    kind = type(value)
+    if kind is dict:
+        if (columns := _columns(list(value.values()))) is not None:
+            return _Keyed((_by_columns(list(value)), columns))
+        return value if len(value) > _LOOKED_THROUGH else {key: _by_columns(one) for key, one in value.items()}
+    if kind is not list:
+        return value
+    if (columns := _columns(value)) is not None:
+        return _Tuples(columns)
+    looked_through = len(value) <= _LOOKED_THROUGH and not _NESTING.isdisjoint(map(type, value))
+    return list(map(_by_columns, value)) if looked_through else value
+
+
+def _columns(values: list[Any]) -> list[Any] | None:
+    """Return the columns of many tuples of one length; None where values are no such."""
+    if len(values) < _MANY or set(map(type, values)) != {tuple}:
+        return None
+    widths = set(map(len, values))
+    if len(widths) > 1 or not (width := widths.pop()):
+        return None
+    return [_by_columns(list(map(itemgetter(place), values))) for place in range(width)]
 
 
 class _Encoder:
@@ -89,7 +137,7 @@ class _Encoder:
     def whole(self, value: Any) -> bytes:
         """Return `value` as bytes of a state, which may be many."""
         packer = self._packer(autoreset=False)
-        packer.pack(value)
+        packer.pack(_by_columns(value))
         # From the packer's own buffer: a copy of it would be another copy of the whole state.
         return b"".join((_MAGIC, bytes([VERSION]), packer.getbuffer()))
 
@@ -125,10 +173,12 @@ class _Encoder:
     def _parts(self, value: Any) -> Any:
         """Return plain data that `value` can be made of again."""
         if type(value) is tuple:  # most of what there is
+            return list(value) if len(value) < _MANY else _by_columns(list(value))
+        if isinstance(value, _Tuples | _Keyed):
             return list(value)
         if isinstance(value, HashMap):
             # In the order in which keys came: that of the iteration follows from it and from the capacity.
-            return [value.capacity, value.history()]
+            return _by_columns([value.capacity, value.history()])
         if isinstance(value, Opaque):
             return [value.java_class, value.text]
         if isinstance(value, Decimal):
@@ -138,8 +188,10 @@ class _Encoder:
         if isinstance(value, int):
             # What msgpack has room for: signed or unsigned 64 bits.
             return int(value) if -(2**63) <= value < 2**64 else str(value)
-        # Sets in one order, so that equal states are equal bytes whatever the order in which a process iterates.
-        return sorted(value, key=self.pack) if type(value) in (set, frozenset) else list(value)
+        # In one order, so that equal states are equal bytes whatever the order in which a process iterates.
+        if type(value) in (set, frozenset):
+            return sorted(value, key=self.pack)
+        return _by_columns(list(value)) if len(value) >= _MANY else list(value)
 
 
 def _known_kind(code: int, data: bytes) -> msgpack.ExtType:
@@ -180,7 +232,7 @@ def encode(value: Any) -> bytes:
             return _Encoder().whole(value)
         except UnicodeEncodeError:  # seldom, and slower for all texts
             return _Encoder(_HALVES).whole(value)
-    except (OverflowError, ValueError, TypeError) as error:
+    except (OverflowError, ValueError, TypeError, RecursionError) as error:
         raise StateError(f"state cannot be stored: {error}") from error
 
 
