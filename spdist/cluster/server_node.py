@@ -107,6 +107,7 @@ class ServerNode(HostNode):
         self._leadership = Leadership(None if is_ha else STANDALONE, self._beat_now.set)
         self._group = ServerGroup(self.config, self._leadership, self._clock) if is_ha else None
         self._states = WarmStates(self.config)
+        self._answered: Lease | None = None  #: that of the last answer
         self._told: int | None = None  #: the term in which this server was active when that was logged last
         self.stopping = self._leaving
         self.streams = StreamAccess(
@@ -164,12 +165,17 @@ class ServerNode(HostNode):
         # It may have run out while the report was made: an answer would then set a fence in the past
         if not lease.valid(now_ms):
             return
+        # The fence counts from before the report, so it is due before the end of the lease: what it has ended does not
+        # begin anew for the rest of that
+        if lease == self._answered and not supervisor.serving:
+            return
         with self._lock:
             answer = self._leader.answer(report, now_ms, lease)
             failed = [
                 (app.name, app.instance.error, app.instance.gave_up) for app in self._leader.failed if app.instance
             ]
-        supervisor.obey(answer)
+        if supervisor.obey(answer):
+            self._answered = lease
         for name, error, gave_up in failed:
             then = "it stays so until it is deployed again" if gave_up else "it is started again"
             _log.error("app %s has failed, %s: %s", name, then, error, extra={"app": name, "group": name})

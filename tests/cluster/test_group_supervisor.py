@@ -214,6 +214,12 @@ def test_the_time_counts_from_before_the_heartbeat_was_sent(alone: Alone) -> Non
     assert alone.supervisor.due_in_ms() == 50
 
 
+def test_who_waits_for_the_fence_looks_again_when_there_is_another(alone: Alone) -> None:
+    assert not alone.changes.acquire(blocking=False)
+    alone.hear()
+    assert alone.changes.acquire(blocking=False)
+
+
 def test_an_answer_that_comes_after_the_fence_is_not_obeyed(alone: Alone) -> None:
     report = alone.supervisor.next_report()
     alone.clock.advance(TIMING.fence_after_ms)

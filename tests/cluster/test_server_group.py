@@ -303,6 +303,30 @@ def test_one_that_loses_the_database_stops_by_its_lease_before_the_other_starts(
     eventually(lambda: len(pair.active()) == 1 and pair.running(pair.active()[0]), "one goes on when it is back")
 
 
+def test_what_the_fence_has_ended_does_not_begin_anew_for_the_rest_of_the_lease(
+    pair: Pair, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pair.home / "apps/One.siddhi").write_text(text_of("One"))
+    first = pair.start("server-1")
+    eventually(lambda: pair.running("server-1"), "it runs")
+    report, made = first._known_supervisor().next_report, []
+
+    def killed() -> bool:
+        return any(what == "kill" for _, _, what, _ in pair.happened)
+
+    def slow(**given: Any) -> Any:
+        made.append(report(**given))
+        if not killed():
+            threading.Event().wait(0.15)  # the fence counts from before
+        return made[-1]
+
+    monkeypatch.setattr(first._known_supervisor(), "next_report", slow)
+    eventually(lambda: len(made) > 2, "some reports were slow")
+    pair.away.add("server-1")
+    eventually(lambda: first.passive, "its lease is over")
+    assert [what for _, _, what, _ in pair.happened] == ["start", "kill"]
+
+
 def test_who_takes_over_first_reads_what_has_just_been_written(pair: Pair, eventually: Eventually) -> None:
     first = pair.start("server-1")
     eventually(lambda: pair.active() == ["server-1"], "the first is active")

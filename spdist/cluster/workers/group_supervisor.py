@@ -117,7 +117,9 @@ class GroupSupervisor:
             elif self._state.rejected and self._state.rejected != rejected:
                 _log.error("the leader does not take this worker: %s", self._state.rejected)
             self.tend()
-            return obeyed
+        # Who waits for the fence may sleep beyond the one that there is now
+        self._changed()
+        return obeyed
 
     def end_now(self) -> None:
         """Kill all groups: somebody else may run them."""
