@@ -55,12 +55,33 @@ def test_long_lists_of_tuples_come_back_as_they_were(events: Any, short: int, ki
         "window": [0, kind(events)],
         "other": [kind(uneven), [[events]], dict(zip("abcdefghij", events, strict=False))],
     }
-    packed = encode(state)
-    again = decode(packed)
-    assert again == state
-    assert kinds(again) == kinds(state)
-    with patch.object(codec, "_MANY", 1000):
-        assert decode(encode(state)) == state  # as older versions have packed it
+    for many in (2, 8, 1000):  # by columns or, as older versions have packed it, value by value
+        with patch.object(codec, "_MANY", many):
+            again = decode(encode(state))
+        assert again == state
+        assert kinds(again) == kinds(state)
+
+
+@given(_states)
+def test_whatever_is_packed_by_columns_comes_back_as_it_was(state: Any) -> None:
+    with patch.object(codec, "_MANY", 1):
+        again = decode(encode([state]))
+    assert again == [state]
+    assert kinds(again) == kinds([state])
+
+
+#: What 0.33 has written, which had columns for lists and dictionaries of tuples.
+_OF_033 = (
+    "7370646973742d73746174650182a677696e646f77c78a02c7870e9299000102030405060708c7790e9399a25330a25331a25332a25330a2"
+    "5331a25332a25330a25331a2533299cb0000000000000000cb3fe0000000000000cb3ff0000000000000cb3ff8000000000000cb40000000"
+    "00000000cb4004000000000000cb4008000000000000cb400c000000000000cb401000000000000099c0c0c0c0c0c0c0c0c0a57461626c65"
+    "c7290f9299000102030405060708929900010203040506070899a178a178a178a178a178a178a178a178a178"
+)
+
+
+def test_columns_of_an_older_version_are_read() -> None:
+    window = deque((at, (f"S{at % 3}", at / 2, None)) for at in range(9))
+    assert decode(bytes.fromhex(_OF_033)) == {"window": window, "table": {at: (at, "x") for at in range(9)}}
 
 
 def test_what_a_window_holds_is_packed_by_columns() -> None:

@@ -9,19 +9,20 @@ and which version of spdist wrote them; a checksum covers all of that line and a
 from __future__ import annotations
 
 import functools
+import gc
 import re
 import zlib
 from collections import deque
 from collections.abc import Callable
 from decimal import Decimal
 from importlib.metadata import PackageNotFoundError, version
-from operator import itemgetter
 from typing import Any
 
 import msgpack
 
 from spdist.errors import StateError
 from spdist.java.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
+from spdist.operators.core.state_columns import Column, column_of, plain, unpacked
 
 __all__ = ["VERSION", "decode", "encode", "seal", "unseal"]
 
@@ -37,20 +38,11 @@ _UNSEALED = (_MAGIC, b'{"kind": ')
 _HALVES = "surrogatepass"
 _TUPLE, _DEQUE, _SET, _FROZENSET = 1, 2, 3, 4
 _LONG, _FLOAT, _MAP, _JSON_OBJECT, _JSON_ARRAY, _OPAQUE, _DECIMAL, _INTEGER, _HASH_SET = range(5, 14)
-_TUPLES, _KEYED = 14, 15
-#: A list is packed by columns from so many tuples on.
-_MANY = 8
-#: What is longer is not looked through for such lists: a dictionary of keys, of which each holds little, or numbers.
-_LOOKED_THROUGH, _NESTING = 64, frozenset({list, dict})
-
-
-class _Tuples(list[Any]):
-    """The columns of a list of tuples that have one length: what a window holds, and the rows of these events."""
-
-
-class _Keyed(list[Any]):
-    """The keys of a dictionary, and the columns of its values, which are tuples of one length."""
-
+#: 14 and 15 are what 0.33 has written for lists and dictionaries of tuples: columns, and keys with columns.
+_TUPLES, _KEYED, _COLUMN = 14, 15, 16
+#: Lists and dictionaries of so many lists or dictionaries are packed by columns; those of fewer are looked through.
+_MANY = 64
+_HOLDERS = frozenset({list, tuple, deque, dict})
 
 _CODES: dict[type, int] = {
     tuple: _TUPLE,
@@ -65,8 +57,6 @@ _CODES: dict[type, int] = {
     Opaque: _OPAQUE,
     Decimal: _DECIMAL,
     HashSet: _HASH_SET,
-    _Tuples: _TUPLES,
-    _Keyed: _KEYED,
     int: _INTEGER,  # beyond 64 bits
 }
 
@@ -85,35 +75,26 @@ _MAKERS: dict[int, Callable[[Any], Any]] = {
     _OPAQUE: lambda parts: Opaque(*parts),
     _TUPLES: lambda columns: list(zip(*columns, strict=True)),
     _KEYED: lambda parts: dict(zip(parts[0], zip(*parts[1], strict=True), strict=True)),
+    _COLUMN: lambda parts: plain(unpacked(parts)),
 }
 
 
 def _by_columns(value: Any) -> Any:
-    """Return lists and dictionaries with long lists of tuples as their columns.
+    """Return what holds many lists or dictionaries as a column, and what holds few with these as columns.
 
-    The packer asks for each tuple by itself, which takes longer than to pack all values of it.
+    The packer asks for each of them by itself, which takes longer than to pack all that they hold.
     """
     kind = type(value)
-    if kind is dict:
-        if (columns := _columns(list(value.values()))) is not None:
-            return _Keyed((_by_columns(list(value)), columns))
-        return value if len(value) > _LOOKED_THROUGH else {key: _by_columns(one) for key, one in value.items()}
-    if kind is not list:
+    if kind not in _HOLDERS:
         return value
-    if (columns := _columns(value)) is not None:
-        return _Tuples(columns)
-    looked_through = len(value) <= _LOOKED_THROUGH and not _NESTING.isdisjoint(map(type, value))
-    return list(map(_by_columns, value)) if looked_through else value
-
-
-def _columns(values: list[Any]) -> list[Any] | None:
-    """Return the columns of many tuples of one length; None where values are no such."""
-    if len(values) < _MANY or set(map(type, values)) != {tuple}:
-        return None
-    widths = set(map(len, values))
-    if len(widths) > 1 or not (width := widths.pop()):
-        return None
-    return [_by_columns(list(map(itemgetter(place), values))) for place in range(width)]
+    held = list(value.values() if kind is dict else value)
+    if _HOLDERS.isdisjoint(map(type, held)):
+        return value
+    if len(held) >= _MANY:
+        return column_of([value])
+    if kind is dict:
+        return dict(zip(value, map(_by_columns, held), strict=True))
+    return list(map(_by_columns, held)) if kind is list else value
 
 
 class _Encoder:
@@ -162,6 +143,8 @@ class _Encoder:
         return packed
 
     def _extend(self, value: Any) -> msgpack.ExtType:
+        if isinstance(value, Column):
+            return _known_kind(_COLUMN, self.pack(value.packed()))
         code = _CODES.get(type(value))
         if code is None:
             raise StateError(
@@ -173,8 +156,6 @@ class _Encoder:
     def _parts(self, value: Any) -> Any:
         """Return plain data that `value` can be made of again."""
         if type(value) is tuple:  # most of what there is
-            return list(value) if len(value) < _MANY else _by_columns(list(value))
-        if isinstance(value, _Tuples | _Keyed):
             return list(value)
         if isinstance(value, HashMap):
             # In the order in which keys came: that of the iteration follows from it and from the capacity.
@@ -191,7 +172,7 @@ class _Encoder:
         # In one order, so that equal states are equal bytes whatever the order in which a process iterates.
         if type(value) in (set, frozenset):
             return sorted(value, key=self.pack)
-        return _by_columns(list(value)) if len(value) >= _MANY else list(value)
+        return list(map(_by_columns, value))
 
 
 def _known_kind(code: int, data: bytes) -> msgpack.ExtType:
@@ -252,12 +233,18 @@ def decode(data: bytes) -> Any:
             f"this state has format {data[start]}, this version of spdist reads format {VERSION}",
             hint="restore it with the version that wrote it",
         )
+    collects = gc.isenabled()
+    # Nothing of what is made is garbage, and to look for some again and again takes several times as long as to make it
+    gc.disable()
     try:
         return _unpack(data[start + 1 :])
     except StateError:
         raise
     except Exception as error:  # msgpack raises a dozen types for damaged input
         raise StateError(f"stored state is damaged: {error}") from error
+    finally:
+        if collects:
+            gc.enable()
 
 
 def seal(kind: str, format: int, *data: bytes) -> bytes:

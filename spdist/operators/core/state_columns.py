@@ -1,0 +1,330 @@
+"""Many values of state as columns: what lies at one place of each is one column, whatever holds it there.
+
+A hundred thousand keys, each with a list of its events, are a column of the keys, one of the lists' lengths, and of all
+events one for each attribute. So no value is packed or looked at by itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise
+from operator import itemgetter
+from typing import Any, ClassVar
+
+import numpy
+
+__all__ = [
+    "Column",
+    "ListColumn",
+    "MapColumn",
+    "NumberColumn",
+    "StructColumn",
+    "TextColumn",
+    "UnionColumn",
+    "ValueColumn",
+    "column_of",
+    "nothing",
+    "plain",
+    "unpacked",
+]
+
+#: What holds values in order, by the number under which it is packed.
+_KINDS: tuple[type, ...] = (list, tuple, deque)
+#: Lists and tuples of one length have a column for each of their places up to this one.
+_WIDEST = 32
+#: Tuples of so many lengths have columns of each length for themselves.
+_LENGTHS = 4
+#: What is nested deeper is packed value by value: a packer goes only so deep.
+_DEEPEST = 16
+#: What numbers are packed as: the first one of whole numbers that has room for all, or reals, or bools.
+_WHOLE, _OTHERS = ("<i1", "<i2", "<i4", "<i8"), {"f": "<f8", "b": "|b1"}
+
+
+class Column:
+    """So many values of state; `packed` is plain data that `unpacked` makes it of again."""
+
+    #: Which one it is, where it is packed.
+    form: ClassVar[int]
+
+    def values(self) -> list[Any]:
+        """Return the values, each of them new."""
+        raise NotImplementedError
+
+    def packed(self) -> list[Any]:
+        """Return plain data, begun by the form."""
+        raise NotImplementedError
+
+    def at(self, places: Any) -> Column:
+        """Return the values at some places, an array."""
+        values = self.values()
+        return column_of([values[place] for place in places.tolist()])
+
+
+@dataclass(frozen=True, slots=True)
+class ValueColumn(Column):
+    """Values one by one: numbers, texts, and what has no columns."""
+
+    items: list[Any]
+    form = 0
+
+    def values(self) -> list[Any]:
+        """Return the values."""
+        return self.items
+
+    def packed(self) -> list[Any]:
+        """Return plain data."""
+        return [self.form, self.items]
+
+    def at(self, places: Any) -> ValueColumn:
+        """Return the values at some places."""
+        return ValueColumn([self.items[place] for place in places.tolist()])
+
+
+@dataclass(frozen=True, slots=True)
+class NumberColumn(Column):
+    """Numbers or bools in an array; None where `nulls`, an array of bools, says so."""
+
+    array: Any
+    nulls: Any = None
+    form = 1
+
+    def values(self) -> list[Any]:
+        """Return the numbers as Python has them."""
+        found: list[Any] = self.array.tolist()
+        for place in () if self.nulls is None else numpy.flatnonzero(self.nulls).tolist():
+            found[place] = None
+        return found
+
+    def packed(self) -> list[Any]:
+        """Return plain data: the type, the bytes, and a bit for each value that says where none is."""
+        array = self.array
+        kind = _OTHERS.get(array.dtype.kind) or _narrowest(array)
+        nulls = None if self.nulls is None or not self.nulls.any() else numpy.packbits(self.nulls).tobytes()
+        return [self.form, kind, array.astype(kind, copy=False).tobytes(), nulls]
+
+    def at(self, places: Any) -> Column:
+        """Return the numbers at some places."""
+        return NumberColumn(self.array[places], None if self.nulls is None else self.nulls[places])
+
+    @classmethod
+    def unpacked(cls, kind: str, data: bytes, nulls: bytes | None) -> NumberColumn:
+        """Return what was packed."""
+        if kind not in _WHOLE and kind not in _OTHERS.values():
+            raise ValueError(f"numbers of the unknown type {kind!r}")
+        array = numpy.frombuffer(data, kind)
+        if nulls is None:
+            return cls(array)
+        return cls(array, numpy.unpackbits(numpy.frombuffer(nulls, numpy.uint8), count=len(array)).astype(bool))
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumn(Column):
+    """Texts by their numbers, an array; None where that is -1."""
+
+    numbers: Any
+    texts: list[str]
+    form = 2
+
+    def values(self) -> list[Any]:
+        """Return the texts."""
+        texts: list[Any] = [*self.texts, None]
+        return list(map(texts.__getitem__, self.numbers.tolist()))
+
+    def packed(self) -> list[Any]:
+        """Return plain data."""
+        return [self.form, NumberColumn(self.numbers).packed(), self.texts]
+
+    def at(self, places: Any) -> Column:
+        """Return the texts at some places."""
+        return TextColumn(self.numbers[places], self.texts)
+
+
+@dataclass(frozen=True, slots=True)
+class StructColumn(Column):
+    """Lists or tuples of one length, which is not 0: a column for each of their places."""
+
+    kind: type
+    columns: Sequence[Column]
+    form = 3
+
+    def values(self) -> list[Any]:
+        """Return the lists or tuples."""
+        rows = zip(*(column.values() for column in self.columns), strict=True)
+        return list(rows) if self.kind is tuple else list(map(self.kind, rows))
+
+    def packed(self) -> list[Any]:
+        """Return plain data."""
+        return [self.form, _KINDS.index(self.kind), [column.packed() for column in self.columns]]
+
+    def at(self, places: Any) -> Column:
+        """Return the lists or tuples at some places."""
+        return StructColumn(self.kind, [column.at(places) for column in self.columns])
+
+
+@dataclass(frozen=True, slots=True)
+class ListColumn(Column):
+    """Lists, tuples or deques of any lengths: the lengths, and what all of them hold, one behind the other."""
+
+    kind: type
+    lengths: Column
+    held: Column
+    form = 4
+
+    def values(self) -> list[Any]:
+        """Return the lists, tuples or deques."""
+        runs = _cut(self.held.values(), self.lengths)
+        return list(runs) if self.kind is list else list(map(self.kind, runs))
+
+    def packed(self) -> list[Any]:
+        """Return plain data."""
+        return [self.form, _KINDS.index(self.kind), self.lengths.packed(), self.held.packed()]
+
+    def at(self, places: Any) -> Column:
+        """Return the lists, tuples or deques at some places."""
+        return ListColumn(self.kind, self.lengths.at(places), self.held.at(_within(self.lengths, places)))
+
+
+@dataclass(frozen=True, slots=True)
+class MapColumn(Column):
+    """Dictionaries: their lengths, and the keys and values of all, one behind the other."""
+
+    lengths: Column
+    keys: Column
+    held: Column
+    form = 5
+
+    def values(self) -> list[Any]:
+        """Return the dictionaries."""
+        pairs = list(zip(self.keys.values(), self.held.values(), strict=True))
+        return list(map(dict, _cut(pairs, self.lengths)))
+
+    def packed(self) -> list[Any]:
+        """Return plain data."""
+        return [self.form, self.lengths.packed(), self.keys.packed(), self.held.packed()]
+
+    def at(self, places: Any) -> Column:
+        """Return the dictionaries at some places."""
+        within = _within(self.lengths, places)
+        return MapColumn(self.lengths.at(places), self.keys.at(within), self.held.at(within))
+
+
+@dataclass(frozen=True, slots=True)
+class UnionColumn(Column):
+    """Values of several columns in turn: which one each is of, and the columns."""
+
+    turns: bytes
+    columns: Sequence[Column]
+    form = 6
+
+    def values(self) -> list[Any]:
+        """Return the values."""
+        nexts = [iter(column.values()).__next__ for column in self.columns]
+        return [nexts[turn]() for turn in self.turns]
+
+    def packed(self) -> list[Any]:
+        """Return plain data."""
+        return [self.form, self.turns, [column.packed() for column in self.columns]]
+
+
+def column_of(values: list[Any], depth: int = _DEEPEST) -> Column:
+    """Return values as a column; `depth` is how far those within them are looked at."""
+    types = set(map(type, values)) if depth else set()
+    if dict not in types and types.isdisjoint(_KINDS):
+        return ValueColumn(values)
+    if len(types) > 1:
+        kinds = {kind for kind in types if kind is dict or kind in _KINDS}
+        return _mixed([kind if kind in kinds else None for kind in map(type, values)], values, depth)
+    (kind,) = types
+    lengths = list(map(len, values))
+    if kind is dict:
+        keys = list(chain.from_iterable(values))
+        held = list(chain.from_iterable(one.values() for one in values))
+        return MapColumn(ValueColumn(lengths), column_of(keys, depth - 1), column_of(held, depth - 1))
+    widths = set(lengths)
+    if len(widths) == 1 and 0 < lengths[0] <= min(_WIDEST, len(values)) and kind is not deque:
+        places = map(itemgetter, range(lengths[0]))
+        return StructColumn(kind, [column_of(list(map(place, values)), depth - 1) for place in places])
+    if kind is tuple and 1 < len(widths) <= _LENGTHS and len(widths) < len(values):
+        return _mixed(lengths, values, depth)
+    return ListColumn(kind, ValueColumn(lengths), column_of(list(chain.from_iterable(values)), depth - 1))
+
+
+def nothing(count: int, kind: type = list) -> Column:
+    """Return so many lists, tuples, deques or dictionaries that hold nothing."""
+    lengths, none = NumberColumn(numpy.zeros(count, numpy.int8)), ValueColumn([])
+    return MapColumn(lengths, none, none) if kind is dict else ListColumn(kind, lengths, none)
+
+
+def unpacked(parts: Sequence[Any]) -> Column:
+    """Return the column that `packed` gave the parts of.
+
+    Raises
+    ------
+    ValueError, TypeError, IndexError
+        They are no such parts.
+    """
+    form, *rest = parts
+    if form == ValueColumn.form:
+        return ValueColumn(*rest)
+    if form == NumberColumn.form:
+        return NumberColumn.unpacked(*rest)
+    if form == TextColumn.form:
+        numbers, texts = rest
+        return TextColumn(numpy.asarray(unpacked(numbers).values(), numpy.int64), texts)
+    if form == StructColumn.form:
+        kind, columns = rest
+        return StructColumn(_KINDS[kind], [unpacked(column) for column in columns])
+    if form == ListColumn.form:
+        kind, lengths, held = rest
+        return ListColumn(_KINDS[kind], unpacked(lengths), unpacked(held))
+    if form == MapColumn.form:
+        return MapColumn(*map(unpacked, rest))
+    if form == UnionColumn.form:
+        turns, columns = rest
+        return UnionColumn(turns, [unpacked(column) for column in columns])
+    raise ValueError(f"a column of the unknown form {form}")
+
+
+def _mixed(told_apart_by: list[Any], values: list[Any], depth: int) -> UnionColumn:
+    """Return values as one column for each of what they are told apart by."""
+    numbers = {what: number for number, what in enumerate(dict.fromkeys(told_apart_by))}
+    turns = bytes(map(numbers.__getitem__, told_apart_by))
+    parts: list[list[Any]] = [[] for _ in numbers]
+    adds: list[Callable[[Any], None]] = [part.append for part in parts]
+    for turn, value in zip(turns, values, strict=True):
+        adds[turn](value)
+    # Values of which no column is told apart any further
+    return UnionColumn(turns, [column_of(part, depth) for part in parts])
+
+
+def plain(state: Any) -> Any:
+    """Return state as operators have it: what a column of one value holds, and what is no column as it is."""
+    if not isinstance(state, Column):
+        return state
+    (value,) = state.values()
+    return value
+
+
+def _within(lengths: Column, places: Any) -> Any:
+    """Return the places of what the lists at some places hold, given the lengths of all lists."""
+    sizes = numpy.array(lengths.values(), numpy.int64)
+    first, own = numpy.cumsum(sizes)[places] - sizes[places], sizes[places]
+    # From the place within all that are taken to that within all that there are
+    return numpy.arange(own.sum()) + numpy.repeat(first - (numpy.cumsum(own) - own), own)
+
+
+def _cut(values: list[Any], lengths: Column) -> Iterable[list[Any]]:
+    ends = list(accumulate(lengths.values(), initial=0))
+    if ends[-1] != len(values):
+        raise ValueError("lengths that are not those of what is held")
+    return (values[begin:end] for begin, end in pairwise(ends))
+
+
+def _narrowest(array: Any) -> str:
+    """Return the type with the fewest bytes that has room for whole numbers."""
+    if not len(array):
+        return _WHOLE[0]
+    least, most = int(array.min()), int(array.max())
+    return next(kind for kind in _WHOLE if -(1 << 8 * int(kind[2]) - 1) <= least and most < 1 << 8 * int(kind[2]) - 1)
