@@ -13,6 +13,7 @@ from typing import Any
 
 from spdist.extension import lookup
 from spdist.language.types import Type
+from spdist.operators.core.state_columns import Column, NumberColumn, StructColumn
 from spdist.program.expressions import NUMBER, REAL
 
 __all__ = ["TypedForm", "typed_form"]
@@ -53,7 +54,7 @@ class TypedForm:
     kept : int
         How many slots the rows have (`spdist.functions.forms.AggregatorForm`).
     pack, unpack : callable
-        From the values of the slots to those that the rows have, and back.
+        From the arrays of the slots to columns of what the rows have; and back, from the values of one group.
     """
 
     slots: tuple[tuple[str, str], ...]
@@ -71,7 +72,7 @@ class TypedForm:
     strict: bool = False
     fresh: str = ""
     kept: int = 1
-    pack: Callable[[list[Any]], list[Any]] = lambda slots: slots
+    pack: Callable[[list[Any]], list[Column]] = lambda slots: list(map(NumberColumn, slots))
     unpack: Callable[[list[Any]], list[Any]] = lambda kept: kept
 
 
@@ -279,13 +280,13 @@ def _deviation(type: Type, leaving: bool) -> TypedForm:
         Type.DOUBLE,
         # A value that comes after it has left is forgotten, but not what it has left.
         fresh="{0} == 0 and {1} == 0.0 and {2} == 0.0 and {3} == 0.0",
-        pack=lambda slots: [list(slots)],
+        pack=lambda slots: [StructColumn(list, list(map(NumberColumn, slots)))],
         unpack=lambda kept: list(kept[0]),
     )
 
 
-def _pack_optional(slots: list[Any]) -> list[Any]:
-    return [slots[0] if slots[1] else None]
+def _pack_optional(slots: list[Any]) -> list[Column]:
+    return [NumberColumn(slots[0], slots[1] == 0)]
 
 
 def _unpack_optional(kept: list[Any]) -> list[Any]:

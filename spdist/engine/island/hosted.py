@@ -143,17 +143,7 @@ class HostedApp(LocalApp):
     def compiles(self) -> None:
         """Have the queries run as a compiled program, where they can; to be called when all have subscribed."""
         self.programmed = Programmed(self.checked, self._context, self._elements)
-
-    def snapshot(self) -> bytes:
-        """Return the whole state; see `LocalApp.snapshot`."""
-        if self.programmed is None or not self.programmed.active:
-            return super().snapshot()
-        # A snapshot is that of the operators, whichever form runs: they borrow the program's state for it
-        self.programmed.store()
-        try:
-            return super().snapshot()
-        finally:
-            self.programmed.drop()
+        self._parts.elsewhere = self.programmed.snapshot
 
     def restore(self, data: bytes) -> None:
         """Replace the whole state; see `LocalApp.restore`."""

@@ -17,7 +17,7 @@ from spdist.engine.local.contents import Inside
 from spdist.engine.local.elements import AppElements
 from spdist.engine.local.endpoints import Endpoints
 from spdist.engine.local.external_stores import external_stores
-from spdist.engine.local.make_stores import catalog_of, make_stores, parts_of
+from spdist.engine.local.make_stores import catalog_of, make_stores
 from spdist.engine.local.recorded import Recording, collected, play
 from spdist.engine.local.rows import HoldsRows, count_rows
 from spdist.engine.local.state_transfer import carry_over, read_state, write_state
@@ -279,7 +279,7 @@ class LocalApp:
         triggers = {
             ("trigger", name): StatefulPart(one.snapshot, one.restore, one.start) for name, one in self._triggers
         }
-        found = {**parts_of(self._stores), **self._elements.parts(), **triggers, **self._endpoints.parts()}
+        found = {**self._elements.parts(), **triggers, **self._endpoints.parts()}
         return AppParts(self.checked, self._clock, found)
 
     def snapshot(self) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spdist.engine.local.app_context import AppContext
+from spdist.engine.local.make_stores import parts_of
 from spdist.engine.local.rows import count_rows
 from spdist.engine.local.stateful_parts import StatefulPart
 from spdist.language.catalog import Catalog
@@ -122,13 +123,13 @@ class AppElements:
             query.start()
 
     def parts(self) -> dict[tuple[str, str], StatefulPart]:
-        """Return the queries and partitions by kind and key, see `spdist.planning.updates.fingerprints.AppElement`."""
+        """Return stores, queries and partitions by kind and key (`spdist.planning.updates.fingerprints.AppElement`)."""
         queries = {("query", name): StatefulPart(q.snapshot, q.restore, q.start) for name, q in self._queries.items()}
         partitions = {
             ("partition", str(number)): StatefulPart(one.snapshot, one.restore)
             for number, one in enumerate(self._partitions)
         }
-        return {**queries, **partitions}
+        return {**parts_of(self._stores), **queries, **partitions}
 
     def held_rows(self) -> int:
         """Return how many rows the queries and partitions hold; see `count_rows`."""

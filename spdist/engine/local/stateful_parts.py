@@ -70,16 +70,20 @@ class AppParts:
         self._places = {place: known[place] for place in found if place in known}
         self._parts = {id: found[place] for place, id in self._places.items()}
         self._fresh: list[str] = []
+        #: Returns, by kind and key, the states of parts that somebody else has meanwhile.
+        self.elsewhere: Callable[[], Mapping[tuple[str, str], Any]] = dict
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the clock and of each part, but of those that are still to begin."""
-        clock = self._clock
+        clock, elsewhere = self._clock, self.elsewhere()
+        held = {id: elsewhere[place] for place, id in self._places.items() if place in elsewhere}
+        own = {id: part for id, part in self._parts.items() if id not in self._fresh}
         return {
             "fingerprints": self.fingerprints,
             "clock": clock.now,
             "drawn": clock.drawn,
             "sequences": dict(clock.sequences),
-            "parts": {id: part.snapshot() for id, part in self._parts.items() if id not in self._fresh},
+            "parts": {id: held[id] if id in held else part.snapshot() for id, part in own.items()},
         }
 
     def states(self) -> dict[tuple[str, str], Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from spdist.engine.local.app_context import AppContext
 from spdist.engine.local.elements import AppElements
@@ -19,8 +20,9 @@ from spdist.engine.programs.state import (
     lend_buckets,
     lent_stores,
     load_state,
+    restore_operators,
     return_buckets,
-    store_state,
+    stored_state,
 )
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import ALWAYS, Arrival
@@ -154,7 +156,8 @@ class Programmed:
         if isinstance(running, MixedRunning):
             lend_buckets(running, self._shape, self._elements)
         self._running = running  # Until here a failure leaves the state with the operators, which go on
-        self.drop()
+        drop_state(running, self._shape, self._elements, self._context.timers)
+        self._set_timer()
         self._divert()
 
     def reads(self, streams: Iterable[str]) -> bool:
@@ -289,7 +292,7 @@ class Programmed:
     def retire(self, reason: str) -> None:
         """Let the operators run the app for good."""
         log.warning("the compiled program is not used any more: %s", reason)
-        self.store()
+        restore_operators(self._elements, self.snapshot())
         self.forget()
         self.reason = reason
 
@@ -303,17 +306,12 @@ class Programmed:
             undo()
         self._undo.clear()
 
-    def drop(self) -> None:
-        """Take the state off the operators: the program has it, and its timers."""
-        assert self._running is not None
-        drop_state(self._running, self._shape, self._elements, self._context.timers)
-        self._set_timer()
-
-    def store(self) -> None:
-        """Give the operators the state, for a snapshot; `drop` takes it off them again."""
-        if self._running is not None:
-            self._running.expire(now := self._context.clock.now)
-            store_state(self._running, self._shape, self._elements, now - (self._approached == now))
+    def snapshot(self) -> dict[tuple[str, str], Any]:
+        """Return the state of each element that it runs, by kind and key, as the operators would have it."""
+        if self._running is None:
+            return {}
+        self._running.expire(now := self._context.clock.now)
+        return stored_state(self._running, self._shape, self._elements, now - (self._approached == now))
 
     @contextmanager
     def stores_lent(self, writes: bool) -> Iterator[None]:

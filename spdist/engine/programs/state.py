@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from spdist.engine.local.elements import AppElements
 from spdist.operators.base import Timers
+from spdist.operators.core.state_columns import plain
 from spdist.operators.windows.named_window import NamedWindow
 from spdist.program.parts import QueryText
 from spdist.program.read_shape import LoopWindow
@@ -18,6 +20,7 @@ from spdist.program.states.bucket import LoopBuckets
 from spdist.program.states.partition import forget_keys, fresh_partition, load_partition, stored_partition
 from spdist.program.states.state import fresh_query, load_query, stored_query
 from spdist.program.states.table import FRESH_TABLE, clear_table, load_table, stored_table, used_tables
+from spdist.program.states.window import stored_windows
 from spdist.program.windows.kinds import CRON_RANK
 
 __all__ = [
@@ -26,8 +29,9 @@ __all__ = [
     "lend_buckets",
     "lent_stores",
     "load_state",
+    "restore_operators",
     "return_buckets",
-    "store_state",
+    "stored_state",
 ]
 
 
@@ -86,21 +90,33 @@ def drop_state(running: Running, shape: Shape, elements: AppElements, timers: Ti
             elements.query(element.checked.name).restore(fresh_query(element))
 
 
-def store_state(running: Running, shape: Shape, elements: AppElements, until: int) -> None:
-    """Give the operators the state, when all timers have fired that were due `until` then, ms.
+def stored_state(running: Running, shape: Shape, elements: AppElements, until: int) -> dict[tuple[str, str], Any]:
+    """Return the state of each element of the program, by its kind and key, as its operators would have it.
 
-    What sleeps is awake there: its next time is behind those that have passed, of which a program is not told.
+    That is how it is when all timers have fired that were due `until` then, ms. What sleeps is awake there: its next
+    time is behind those that have passed, of which a program is not told.
     """
     time_has_come(running, until)
-    _store_lent(running, elements)
+    stored: dict[tuple[str, str], Any] = {}
+    for table in used_tables(running):
+        stored["table", table.id] = stored_table(running, table)
+    for query, _ in _windows(running, elements):
+        stored["window", query.read.checked.name] = stored_windows(running, query, 1)
     queries = {query.read.number: query for query in running.program.queries}
     for element in shape.typed:
         if isinstance(element, Keyed):
-            partition = elements.partition(element.number)
-            partition.restore(stored_partition(running, element, partition.snapshot()))
+            before = elements.partition(element.number).snapshot()
+            stored["partition", str(element.number)] = stored_partition(running, element, before)
         elif not isinstance(element, LoopWindow) and element.number in queries:
-            (state,) = stored_query(running, queries[element.number], 1)
-            elements.query(element.checked.name).restore(state)
+            stored["query", element.checked.name] = stored_query(running, queries[element.number], 1)
+    return stored
+
+
+def restore_operators(elements: AppElements, stored: Mapping[tuple[str, str], Any]) -> None:
+    """Give the operators the state that `stored_state` returned."""
+    parts = elements.parts()
+    for place, state in stored.items():
+        parts[place].restore(plain(state))
 
 
 def forget_unused(running: Running) -> None:
@@ -123,8 +139,7 @@ def _store_lent(running: Running, elements: AppElements) -> None:
     for table in used_tables(running):
         elements.table(table.id).restore(stored_table(running, table))
     for query, window in _windows(running, elements):
-        ((_, state, *_),) = stored_query(running, query, 1)
-        window.restore(state)
+        window.restore(plain(stored_windows(running, query, 1)))
 
 
 def _drop_lent(running: Running, elements: AppElements) -> None:

@@ -417,7 +417,7 @@ def _held(running: Running, front: QueryText, number: int) -> Iterator[dict[int,
             _below(running, front, int(arrays[f"{prefix}_{heap}"][number])),
             key=lambda node: (arrays[f"{prefix}_at"][node], arrays[f"{prefix}_came"][node]),
         )
-        events = events_of_nodes(running, front, numpy.array(nodes, numpy.int64))
+        events = events_of_nodes(running, front, numpy.array(nodes, numpy.int64)).values()
         for node, event in zip(nodes, events, strict=True):
             found.setdefault(int(arrays[f"{prefix}_at"][node]), []).append((CURRENT, *event))
         yield found

@@ -15,6 +15,7 @@ import pyarrow as pa
 from spdist.language.types import Type
 from spdist.mapping.columns import ARROW, ColumnarRows, bits, column_of, validity
 from spdist.operators.base import Row
+from spdist.operators.core.state_columns import Column, NumberColumn, TextColumn, ValueColumn
 
 __all__ = ["ObjectTable", "ProgramValues", "TextTable", "names_of", "nulls_of", "rows_of", "together", "values_of"]
 
@@ -262,6 +263,20 @@ class ProgramValues:
         column = self.column(values, nulls, type)
         made: list[Any] = column if type is Type.OBJECT else column.to_pylist()
         return made
+
+    def stored(self, values: Any, nulls: Any, type: Type) -> Column:
+        """Return values of a program as a column of state; None where `nulls` is not 0."""
+        if type is Type.OBJECT:
+            return ValueColumn(self.objects.objects(values, nulls))
+        missing = numpy.asarray(nulls) != 0
+        if type is not Type.STRING:
+            return NumberColumn(values != 0 if type is Type.BOOL else values, missing if missing.any() else None)
+        # Each text once: where it stands among those that are used
+        used = numpy.zeros(len(self.texts), bool)
+        used[values[~missing]] = True
+        places = numpy.cumsum(used) - 1
+        texts: list[str] = self.texts.texts(numpy.flatnonzero(used)).to_pylist()
+        return TextColumn(numpy.where(missing, -1, places[numpy.where(missing, 0, values)]), texts)
 
     def number(self, value: Any, type: Type) -> Any:
         """Return one value of Python, which is not null, as a program has it."""

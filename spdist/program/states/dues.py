@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy
+
+from spdist.operators.core.state_columns import ListColumn, NumberColumn
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
+from spdist.program.states.nodes import walked
 from spdist.program.timer_text import RATE_LIMIT, rank
 
 __all__ = ["load_dues", "stored_dues"]
@@ -23,17 +27,14 @@ def load_dues(running: Running, query: QueryText, number: int, dues: Sequence[in
         running.compiled.kernels.due_asked(*queue, *asked)
 
 
-def stored_dues(running: Running, query: QueryText, number: int, operator: int = 0) -> list[int]:
-    """Return the wake-ups that an operator of a query, or its rate limit, has asked for, of a key, in order."""
+def stored_dues(running: Running, query: QueryText, count: int, operator: int = 0) -> ListColumn:
+    """Return the wake-ups that an operator of a query, or its rate limit, has asked for, in order, of so many keys."""
     prefix, arrays = query.name, running.arrays
     if operator == RATE_LIMIT:
         prefix, operator = f"{prefix}_l", 0
-    # A ring of which the last node is known: the first one is behind it
-    last = node = int(arrays[f"{prefix}_due{max(0, operator) or ''}"][number])
-    dues: list[int] = []
-    while last >= 0:
-        node = int(arrays[f"{prefix}_due_next"][node])
-        dues.append(int(arrays[f"{prefix}_due_at"][node]))
-        if node == last:
-            break
-    return dues
+    # Rings of which the last node is known: the first one is behind it. Cut there, they are lists
+    last, behind = arrays[f"{prefix}_due{max(0, operator) or ''}"][:count], arrays[f"{prefix}_due_next"].copy()
+    first = numpy.where(last >= 0, behind[last], -1)
+    behind[last[last >= 0]] = -1
+    lengths, order = walked(running, first, behind)
+    return ListColumn(list, NumberColumn(lengths), NumberColumn(arrays[f"{prefix}_due_at"][order]))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from spdist.language.types import Type
+from spdist.operators.core.state_columns import Column
 from spdist.program.joins.shape import Joined
 from spdist.program.joins.side_text import SideText, sides_of
 from spdist.program.parts import QueryText
@@ -29,12 +30,9 @@ def load_sides(running: Running, query: QueryText, states: Sequence[tuple[int, S
             load_index(running, side)
 
 
-def stored_sides(running: Running, query: QueryText, count: int) -> list[list[Any]]:
-    """Return the windows of both sides, of so many keys of the partition."""
-    sides = [
-        [None] * count if side.read.window is None else stored_windows(running, side, count) for side in query.sides
-    ]
-    return [list(windows) for windows in zip(*sides, strict=True)]
+def stored_sides(running: Running, query: QueryText, count: int) -> list[Column]:
+    """Return the windows of each side, of so many keys of the partition."""
+    return [stored_windows(running, side, count) for side in query.sides]
 
 
 def fresh_sides(join: Joined) -> list[Any]:

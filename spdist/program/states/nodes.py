@@ -6,7 +6,6 @@ Of a row only the attributes are there that the query reads when it leaves; the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy
@@ -16,6 +15,7 @@ from spdist.java.numbers import text_of
 from spdist.language.types import Type
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.core.handlers import FilterPlan, Flow
+from spdist.operators.core.state_columns import Column, ListColumn, NumberColumn, StructColumn, ValueColumn
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
@@ -28,6 +28,8 @@ __all__ = [
     "list_groups",
     "load_list",
     "stored_list",
+    "times_of",
+    "walked",
 ]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
@@ -136,28 +138,46 @@ def _groups(running: Running, query: QueryText, instances: Any, columns: dict[in
     return groups
 
 
-def stored_list(running: Running, query: QueryText, name: str, count: int) -> list[list[Arrival]]:
+def stored_list(running: Running, query: QueryText, name: str, count: int) -> ListColumn:
     """Return the events of the lists of so many keys."""
     prefix, arrays = query.name, running.arrays
-    order = numpy.empty(int(arrays[f"{prefix}_{name}_size"][:count].sum()), numpy.int64)
-    ends = numpy.zeros(count + 1, numpy.int64)
-    running.compiled.kernels.walk(arrays[f"{prefix}_{name}"], arrays[f"{prefix}_next"], count, order, ends)
-    events = events_of_nodes(running, query, order)
-    return [events[begin:end] for begin, end in pairwise(ends.tolist())]
+    lengths, order = walked(running, arrays[f"{prefix}_{name}"][:count], arrays[f"{prefix}_next"])
+    return ListColumn(list, NumberColumn(lengths), events_of_nodes(running, query, order))
 
 
-def events_of_nodes(running: Running, query: QueryText, order: Any) -> list[Arrival]:
+def times_of(held: ListColumn) -> tuple[Any, Any]:
+    """Return the times of the events of lists, one list behind the other, and how many each has."""
+    assert isinstance(held.held, StructColumn) and isinstance(held.lengths, NumberColumn)
+    times, _ = held.held.columns
+    assert isinstance(times, NumberColumn)
+    return times.array, held.lengths.array
+
+
+def walked(running: Running, first: Any, behind: Any) -> tuple[Any, Any]:
+    """Return how many nodes lists have, and the nodes of all lists in order.
+
+    Parameters
+    ----------
+    running : Running
+        The program.
+    first, behind : numpy.ndarray
+        The first node of each list, and the next one of each node; -1 where there is none.
+    """
+    ends, order = numpy.zeros(len(first) + 1, numpy.int64), numpy.empty(len(behind), numpy.int64)
+    running.compiled.kernels.walk(first, behind, len(first), order, ends)
+    return numpy.diff(ends), order[: ends[-1]]
+
+
+def events_of_nodes(running: Running, query: QueryText, order: Any) -> StructColumn:
     """Return the events of nodes."""
     prefix, arrays = query.name, running.arrays
-    nothing = [None] * len(order)
-    types = query.read.types
-    columns: list[Iterable[Any]] = [nothing] * len(types)
+    columns: list[Column] = [ValueColumn([None] * len(order))] * len(query.read.types)
     for place in query.kept_attributes:
         stored = f"{prefix}_w_{place}"
         if stored in arrays:
             values, nulls = arrays[stored][order], arrays[f"{stored}_n"][order]
-            columns[place] = running.values.shown(values, nulls, types[place])
-    return list(zip(arrays[f"{prefix}_ts"][order].tolist(), zip(*columns, strict=True), strict=True))
+            columns[place] = running.values.stored(values, nulls, query.read.types[place])
+    return StructColumn(tuple, [NumberColumn(arrays[f"{prefix}_ts"][order]), StructColumn(tuple, columns)])
 
 
 def group_words(running: Running, query: QueryText, number: int, keys: list[Any]) -> Any:
@@ -174,7 +194,7 @@ def group_words(running: Running, query: QueryText, number: int, keys: list[Any]
     return numpy.stack([*words, bits], axis=1)
 
 
-def group_keys(running: Running, query: QueryText, table: str) -> tuple[Any, list[int], list[Any]]:
+def group_keys(running: Running, query: QueryText, table: str) -> tuple[Any, Any, Column]:
     """Return the numbers of all groups in a table, the number of the partition's key of each, and its own key."""
     slots_of = running.arrays[f"{table}_slots"]
     numbers = numpy.sort(slots_of[slots_of >= 0])
@@ -182,13 +202,13 @@ def group_keys(running: Running, query: QueryText, table: str) -> tuple[Any, lis
     words = running.arrays[f"{table}_keys"].reshape(-1, width)[numbers]
     first = 0 if query.keyed is None else 1
     bits = words[:, width - 1]
-    parts = []
+    parts: list[Column] = []
     for bit, place in enumerate(query.grouped):
         type, values = query.read.types[place], words[:, first + bit]
         nulls = (bits >> bit) & 1
         if type in _REALS:
-            parts.append(list(map(text_of, running.values.shown(real_values(values), nulls, type))))
+            parts.append(ValueColumn(list(map(text_of, running.values.shown(real_values(values), nulls, type)))))
         else:
-            parts.append(running.values.shown(values, nulls, type))
-    keys = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
-    return numbers, words[:, 0].tolist() if first else [0] * len(keys), keys
+            parts.append(running.values.stored(values, nulls, type))
+    keys = parts[0] if len(parts) == 1 else StructColumn(tuple, parts)
+    return numbers, words[:, 0] if first else numpy.zeros(len(numbers), numpy.int64), keys

@@ -6,7 +6,8 @@ timestamp of an event behind the first one is that of the latest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy
@@ -16,7 +17,7 @@ from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched
 from spdist.program.running.running import Running
 
-__all__ = ["PlacedMatch", "load_nodes", "stored_rows"]
+__all__ = ["PlacedMatch", "load_nodes", "store_rows"]
 
 #: Of an event: its timestamp and its row.
 _Slot = tuple[int, tuple[Any, ...]]
@@ -73,11 +74,51 @@ def load_nodes(running: Running, query: QueryText, pattern: Matched, found: Sequ
             arrays[name][:total], arrays[f"{name}_n"][:total] = running.values.taken(values, type)
 
 
-def stored_rows(
-    running: Running, query: QueryText, pattern: Matched, n: int, nodes: Any, lists: list[Any]
-) -> list[Any]:
-    """Return partial matches that wait at element `n`; the events of counted elements are put into `lists`."""
-    arrays, prefix = running.arrays, query.name
+def store_rows(
+    running: Running,
+    query: QueryText,
+    n: int,
+    states: Sequence[Any],
+    known: Sequence[dict[int, int]],
+    nodes: Sequence[int],
+    ends: Sequence[int],
+) -> Iterator[tuple[int, list[int]]]:
+    """Add the partial matches that wait at element `n` to states; yield whose they are, and where they are there.
+
+    Parameters
+    ----------
+    running, query
+        The program, and the pattern.
+    n : int
+        The element; behind all where matches go on from state to state.
+    states : sequence
+        Of each key of the partition, by number.
+    known : sequence of dict
+        Where the rows of each key are, by their nodes: a match stands once in a state, however often it is met.
+    nodes, ends
+        The matches of all keys, one key after the other, and where those of each begin and end.
+    """
+    fresh: list[int] = []
+    owners: list[int] = []
+    bounds = [(number, begin, end) for number, (begin, end) in enumerate(pairwise(ends)) if end > begin]
+    for number, begin, end in bounds:
+        own = list(dict.fromkeys(node for node in nodes[begin:end] if node not in known[number]))
+        first = len(states[number][0][1])
+        known[number].update({node: first + place for place, node in enumerate(own)})
+        fresh += own
+        owners += [number] * len(own)
+    # For all keys together: to ask for a column costs more than the matches of a key
+    rows = _rows(running, query, n, numpy.array(fresh, numpy.int64), [states[number][0][0] for number in owners])
+    for number, row in zip(owners, rows, strict=True):
+        states[number][0][1].append(row)
+    for number, begin, end in bounds:
+        yield number, [known[number][node] for node in nodes[begin:end]]
+
+
+def _rows(running: Running, query: QueryText, n: int, nodes: Any, lists: Sequence[list[Any]]) -> list[Any]:
+    """Return partial matches that wait at element `n`; the events of counted elements of each are put into its list."""
+    pattern, arrays, prefix = query.read, running.arrays, query.name
+    assert isinstance(pattern, Matched)
     if not len(nodes):
         return []
     times = arrays[f"{prefix}_ts"][nodes].tolist()
@@ -98,9 +139,9 @@ def stored_rows(
 
 
 def _chains(
-    running: Running, query: QueryText, pattern: Matched, element: int, nodes: Any, lists: list[Any]
+    running: Running, query: QueryText, pattern: Matched, element: int, nodes: Any, lists: Sequence[list[Any]]
 ) -> list[int | None]:
-    """Return where in `lists` the events of a counted element are; of those that are not read all is null."""
+    """Return where in its list the events of a counted element are; of those that are not read all is null."""
     counts = running.arrays[f"{query.name}_count{element}"][nodes].tolist()
     first = running.arrays[f"{query.name}_first"][nodes].tolist()
     indexes = [(False, 0)] + [(from_last, index) for one, from_last, index in pattern.others if one == element]
@@ -124,8 +165,8 @@ def _chains(
                 chain[index] = time, tuple(b if a is None else a for a, b in known_so)
         if element == 0:
             chain[0] = first[node], chain[0][1]
-        found.append(len(lists))
-        lists.append(chain)
+        found.append(len(lists[node]))
+        lists[node].append(chain)
     return found
 
 

@@ -11,6 +11,15 @@ from typing import Any
 
 import numpy
 
+from spdist.operators.core.state_columns import (
+    Column,
+    MapColumn,
+    NumberColumn,
+    StructColumn,
+    ValueColumn,
+    column_of,
+    plain,
+)
 from spdist.program.partition_text import purge_rank
 from spdist.program.parts import Program, QueryText
 from spdist.program.running.running import Running
@@ -60,23 +69,28 @@ def load_partition(running: Running, keyed: Keyed, state: Any) -> None:
         running.compiled.kernels.timer_set(arrays["timers"], asked, purge_rank(keyed), 0)
 
 
-def stored_partition(running: Running, keyed: Keyed, state: Any) -> Any:
-    """Return the state of a partition, given that of its operators meanwhile."""
+def stored_partition(running: Running, keyed: Keyed, state: Any) -> Column:
+    """Return the state of a partition, a column of one value, given that of its operators meanwhile."""
     arrays, name = running.arrays, f"p{keyed.number}"
     created = int(arrays[f"{name}_meta"][0])
     # Keys keep their numbers for ever, also those that are gone: so all below the next number
-    keys = key_texts(running, arrays[f"{name}_keys"][:created], keyed.type)
-    states = [stored_query(running, query, created) for query in _queries(running.program, keyed)]
+    keys = ValueColumn(key_texts(running, arrays[f"{name}_keys"][:created], keyed.type))
+    queries = StructColumn(list, [stored_query(running, query, created) for query in _queries(running.program, keyed)])
+    used = numpy.zeros(created, numpy.int64) if keyed.purge is None else arrays[f"{name}_used"][:created]
+    states: Column = StructColumn(list, [NumberColumn(numpy.arange(created)), NumberColumn(used), queries])
     _, _, looks, due = state
-    if keyed.purge is None:
-        used, here = [0] * created, list(range(created))
-    else:
-        used = arrays[f"{name}_used"][:created].tolist()
-        here = numpy.flatnonzero(arrays[f"{name}_gone"][:created] == 0).tolist()
+    here = created
+    if keyed.purge is not None:
         begun = arrays[f"{name}_looks"][1 : 2 * int(arrays[f"{name}_looks"][0]) + 1]
         looks = dict(begun.reshape(-1, 2).tolist())
-        due = [int(arrays[f"{name}_due"][0])] if len(here) else []
-    return [{keys[n]: [n, used[n], [own[n] for own in states]] for n in here}, created, looks, due]
+        gone = arrays[f"{name}_gone"][:created] != 0
+        here = created - int(gone.sum())
+        due = [int(arrays[f"{name}_due"][0])] if here else []
+        if here < created:
+            places = numpy.flatnonzero(~gone)
+            keys, states = keys.at(places), states.at(places)
+    by_key = MapColumn(NumberColumn(numpy.array([here])), keys, states)
+    return StructColumn(list, [by_key, ValueColumn([created]), column_of([looks]), column_of([due])])
 
 
 def forget_keys(running: Running) -> None:
@@ -88,7 +102,7 @@ def forget_keys(running: Running) -> None:
         name = f"p{keyed.number}"
         created, _, here = running.arrays[f"{name}_meta"][:3].tolist()
         if created - here > max(_FEW, here):
-            state = stored_partition(running, keyed, [{}, 0, {}, []])
+            state = plain(stored_partition(running, keyed, [{}, 0, {}, []]))
             _empty(running, keyed)
             load_partition(running, keyed, state)
             running.compute_held()

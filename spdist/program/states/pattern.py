@@ -7,7 +7,6 @@ element which of them wait there, which have arrived, and its flags.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy
@@ -16,7 +15,7 @@ from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched, Step
 from spdist.program.running.running import Running
 from spdist.program.states.dues import load_dues, stored_dues
-from spdist.program.states.partials import PlacedMatch, load_nodes, stored_rows
+from spdist.program.states.partials import PlacedMatch, load_nodes, store_rows
 from spdist.program.states.pattern_cells import fresh_cells, load_cells, stored_cells
 
 __all__ = ["fresh_pattern", "held_events", "load_pattern", "stored_patterns"]
@@ -139,6 +138,7 @@ def stored_patterns(running: Running, query: QueryText, count: int) -> list[Any]
     states = [fresh_pattern(pattern) for _ in range(count)]
     opened = running.arrays.get(f"{query.name}_open")
     known: list[dict[int, int]] = [{} for _ in range(count)]
+    dues = [stored_dues(running, query, count, operator).values() for operator in range(len(pattern.absences))]
     for number, ((_, rows), places) in enumerate(states):
         waits = opened is None or opened[number]
         if waits:
@@ -149,16 +149,12 @@ def stored_patterns(running: Running, query: QueryText, count: int) -> list[Any]
             places[slot][2][0] = True
         for operator, n in enumerate(pattern.absences):
             deadline = int(running.arrays[f"{query.name}_until{n}"][number])
-            places[n][2] = _flags(pattern.steps[n], (deadline, stored_dues(running, query, number, operator)))
+            places[n][2] = _flags(pattern.steps[n], (deadline, dues[operator][number]))
     for n in pattern.listed:
         for kind, name in _kinds(pattern):
             nodes, ends = _nodes(running, query, pattern, n, name, count)
-            for number, (begin, end) in enumerate(pairwise(ends)):
-                (lists, table), places = states[number]
-                fresh = [node for node in nodes[begin:end].tolist() if node not in known[number]]
-                known[number] |= {node: len(table) + place for place, node in enumerate(fresh)}
-                table += stored_rows(running, query, pattern, n, numpy.array(fresh, numpy.int64), lists)
-                places[pattern.steps[n].slot][kind] += [known[number][node] for node in nodes[begin:end].tolist()]
+            for number, own in store_rows(running, query, n, states, known, nodes.tolist(), ends):
+                states[number][1][pattern.steps[n].slot][kind] += own
     return states
 
 

@@ -6,7 +6,6 @@ The state is what `spdist.operators.patterns.pattern.Automaton.snapshot` returns
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy
@@ -18,7 +17,7 @@ from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched
 from spdist.program.running.running import Running
 from spdist.program.states.dues import load_dues, stored_dues
-from spdist.program.states.partials import PlacedMatch, load_nodes, stored_rows
+from spdist.program.states.partials import PlacedMatch, load_nodes, store_rows
 
 __all__ = ["fresh_cells", "load_cells", "stored_cells"]
 
@@ -101,21 +100,13 @@ def stored_cells(running: Running, query: QueryText, count: int) -> list[Any]:
                 value = int(array[number])
                 states[number][1][state.slot][2][place] = value if place == 4 else bool(value)
         if state.slot in absences:
+            dues = stored_dues(running, query, count, absences.index(state.slot)).values()
             for number in range(count):
-                dues = stored_dues(running, query, number, absences.index(state.slot))
-                states[number][1][state.slot][2][5] = dues
+                states[number][1][state.slot][2][5] = dues[number]
         for kind, name in enumerate(("head", "new")):
             nodes, ends = _nodes(running, query, f"{query.name}_{name}{state.slot}", count)
-            for number, (begin, end) in enumerate(pairwise(ends)):
-                (lists, table), places = states[number]
-                own = nodes[begin:end].tolist()
-                # A match may have several cells, but its row stands once in the state
-                fresh = list(dict.fromkeys(node for node in own if node not in known[number]))
-                known[number] |= {node: len(table) + place for place, node in enumerate(fresh)}
-                table += stored_rows(
-                    running, query, pattern, len(pattern.steps), numpy.array(fresh, numpy.int64), lists
-                )
-                places[state.slot][kind] += [known[number][node] for node in own]
+            for number, own in store_rows(running, query, len(pattern.steps), states, known, nodes.tolist(), ends):
+                states[number][1][state.slot][kind] += own
     return states
 
 

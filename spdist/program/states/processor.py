@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from spdist.operators.core.state_columns import Column, StructColumn, column_of, nothing
 from spdist.program.parts import QueryText
 from spdist.program.processors.text import processor_of_text
 from spdist.program.running.running import Running
@@ -63,15 +64,18 @@ def load_processors(running: Running, query: QueryText, states: Sequence[tuple[i
             load_dues(running, front, number, processor.states.dues(state), PROCESSOR)
 
 
-def stored_processors(running: Running, query: QueryText, count: int) -> list[list[Any]]:
+def stored_processors(running: Running, query: QueryText, count: int) -> Column:
     """Return the states of a query's stream processors: of so many keys of its partition, by number; or one."""
-    states: list[list[Any]] = [[] for _ in range(count)]
-    for front in query.fronts:
-        processor = processor_of_text(front)
-        for number, state in enumerate(states):
-            dues = stored_dues(running, front, number, PROCESSOR) if processor.timed else []
-            state.append(processor.states.stored(running, front, number, dues))
-    return states
+    if not query.fronts:
+        return nothing(count)
+    return StructColumn(list, [_stored(running, front, count) for front in query.fronts])
+
+
+def _stored(running: Running, front: QueryText, count: int) -> Column:
+    processor = processor_of_text(front)
+    dues = (stored_dues(running, front, count, PROCESSOR) if processor.timed else nothing(count)).values()
+    states = processor.states
+    return column_of([states.stored(running, front, number, due) for number, due in enumerate(dues)])
 
 
 def held_by_processors(running: Running, query: QueryText) -> int:

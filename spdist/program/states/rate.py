@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy
 
+from spdist.language import ast
 from spdist.operators.base import CURRENT, EXPIRED
+from spdist.operators.core.state_columns import Column, ValueColumn, column_of
 from spdist.operators.selection.rates import Result
 from spdist.program.parts import QueryText, ticks
 from spdist.program.queries.snapshot_text import ContentWriter, GroupsWriter, shown_totals, snapshot_writer
@@ -32,7 +34,7 @@ def fresh_limit(read: Query) -> Any:
         return None
     held: Any = [] if rate.kind == "all" else {}
     if rate.kind == "snapshot":
-        held = stored_snapshot(None, QueryText(read, None), [])
+        (held,) = stored_snapshots(None, QueryText(read, None), [[]])
     if ticks(read):
         return [held, 0, []]
     return [0, held] if rate.kind == "last" else held
@@ -68,27 +70,34 @@ def load_limits(running: Running, query: QueryText, states: Sequence[tuple[int, 
                 running.compiled.kernels.due_asked(*queue, rank(query.read.number, RATE_LIMIT), number, due)
 
 
-def stored_limits(running: Running, query: QueryText, count: int) -> list[Any]:
+def stored_limits(running: Running, query: QueryText, count: int) -> Column:
     """Return the states of a query's rate limit: of so many keys of its partition, by number; or one."""
-    rate, prefix, arrays = query.read.checked.query.rate, f"{query.name}_l", running.arrays
-    found = [fresh_limit(query.read) for _ in range(count)]
-    if rate is None or _is_unread(running, query):
-        return found
+    if query.read.checked.query.rate is None:
+        return ValueColumn([None] * count)
+    return column_of(_stored_limits(running, query, query.read.checked.query.rate, count))
+
+
+def _stored_limits(running: Running, query: QueryText, rate: ast.OutputRate, count: int) -> list[Any]:
+    prefix, arrays = f"{query.name}_l", running.arrays
+    if _is_unread(running, query) or (query.holds_back and f"{prefix}_head" not in arrays):
+        return [fresh_limit(query.read) for _ in range(count)]
+    found: list[Any] = [{} for _ in range(count)]
     if not query.holds_back:
         name = f"{prefix}_seen" if rate.events is not None else f"{prefix}_passed"
         if name in arrays:
             _store_counted(running, query, arrays[name], found)
         return found
-    if f"{prefix}_head" not in arrays:
-        return found
-    for number, results in enumerate(_stored_held(running, query, count)):
+    ticking = _ticking(running, query, count) if query.ticks else []
+    held = _stored_held(running, query, count)
+    snapshots = stored_snapshots(running, query, held) if rate.kind == "snapshot" else []
+    for number, results in enumerate(held):
         own: Any = [result for *_, result in results]
         if rate.kind == "last":
             own = {key: result for key, _, result in results}
         elif rate.kind == "snapshot":
-            own = stored_snapshot(running, query, results)
+            own = snapshots[number]
         if query.ticks:
-            found[number] = [own, *_ticking(running, query, number)]
+            found[number] = [own, *ticking[number]]
         elif rate.kind == "last":
             found[number] = [int(arrays[f"{prefix}_seen"][number]), own]
         else:
@@ -129,7 +138,7 @@ def _store_counted(running: Running, query: QueryText, counted: Any, found: list
                 own[None] = int(counted[number])
         return
     numbers, instances, keys = group_keys(running, query, f"{query.name}_l_k")
-    for group, instance, key in zip(numbers.tolist(), instances, keys, strict=True):
+    for group, instance, key in zip(numbers.tolist(), instances.tolist(), keys.values(), strict=True):
         found[instance][key] = int(counted[group])
 
 
@@ -196,26 +205,28 @@ def _stored_held(running: Running, query: QueryText, count: int) -> list[list[tu
     groups = numpy.repeat(numpy.arange(count), numpy.diff(ends)).tolist()
     if f"{prefix}_of" in arrays:
         numbers, _, known = group_keys(running, query, f"{query.name}_l_k")
-        by_number, groups = dict(zip(numbers.tolist(), known, strict=True)), arrays[f"{prefix}_of"][order].tolist()
+        by_number = dict(zip(numbers.tolist(), known.values(), strict=True))
+        groups = arrays[f"{prefix}_of"][order].tolist()
         keys = [by_number[group] for group in groups]
     found = list(zip(keys, groups, results, strict=True))
     return [found[begin:end] for begin, end in pairwise(ends.tolist())]
 
 
-def _ticking(running: Running, query: QueryText, number: int) -> tuple[int, list[int]]:
+def _ticking(running: Running, query: QueryText, count: int) -> list[tuple[int, list[int]]]:
     """Return when results of a key go on next, and its wake-ups; one that has nothing to let go on has asked for none.
 
     A snapshot that a result has let come early has asked for the next one, too.
     """
-    prefix, arrays = f"{query.name}_l", running.arrays
-    rate, tick = query.read.checked.query.rate, int(arrays[f"{prefix}_tick"][number])
+    rate = query.read.checked.query.rate
     assert rate is not None and rate.time is not None
-    span, until = rate.time.milliseconds, int(arrays["timers_until"][0])
-    dues = stored_dues(running, query, number, RATE_LIMIT)
-    if not dues:
+    span, until = rate.time.milliseconds, int(running.arrays["timers_until"][0])
+    found = []
+    ticks_at = running.arrays[f"{query.name}_l_tick"][:count].tolist()
+    for tick, dues in zip(ticks_at, stored_dues(running, query, count, RATE_LIMIT).values(), strict=True):
         # Ticks that passed while it slept had nothing to let go on
-        tick += max(0, (until - tick) // span + 1) * span
-    return tick, dues or [tick]
+        next_tick = tick if dues else tick + max(0, (until - tick) // span + 1) * span
+        found.append((next_tick, dues or [next_tick]))
+    return found
 
 
 # What a snapshot's rate limit holds in a program as the operators have it, and back.
@@ -256,16 +267,28 @@ def read_snapshot(query: QueryText, held: Any) -> SnapshotResults:
     return SnapshotResults(list(held.values()), list(held))
 
 
-def stored_snapshot(running: Running | None, query: QueryText, held: Sequence[tuple[Any, int, Result]]) -> Any:
-    """Return an operator's state, given of each result the key of its group, its number, and the result."""
-    writer, keys, numbers = snapshot_writer(query), [key for key, *_ in held], [number for _, number, _ in held]
-    results = [(*result, key) if query.grouped else result for key, _, result in held]
+def stored_snapshots(
+    running: Running | None, query: QueryText, held: Sequence[Sequence[tuple[Any, int, Result]]]
+) -> list[Any]:
+    """Return operators' states, given of each result of each the key of its group, its number, and the result."""
+    writer, numbers = snapshot_writer(query), [number for own in held for _, number, _ in own]
+    known: Iterator[Any] = iter(())
     if writer is ContentWriter:
-        return [results, dict(zip(keys, _stored_totals(running, query, numbers), strict=True))]
-    if writer is GroupsWriter and running is not None:
-        members = running.arrays[f"{query.name}_l_members"][numbers].tolist()
-        return {key: [count, one] for key, count, one in zip(keys, members, results, strict=True)}
-    return dict(zip(keys, results, strict=True))
+        known = iter(_stored_totals(running, query, numbers))
+    elif writer is GroupsWriter and running is not None:
+        known = iter(running.arrays[f"{query.name}_l_members"][numbers].tolist())
+    states: list[Any] = []
+    for own in held:
+        keys = [key for key, *_ in own]
+        results = [(*result, key) if query.grouped else result for key, _, result in own]
+        more = list(islice(known, len(own)))
+        if writer is ContentWriter:
+            states.append([results, dict(zip(keys, more, strict=True))])
+        elif more:
+            states.append({key: [count, one] for key, count, one in zip(keys, more, results, strict=True)})
+        else:
+            states.append(dict(zip(keys, results, strict=True)))
+    return states
 
 
 def load_snapshot(running: Running, query: QueryText, held: SnapshotResults, groups: Sequence[int]) -> None:

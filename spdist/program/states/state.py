@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy
 
+from spdist.operators.core.state_columns import MapColumn, NumberColumn, StructColumn, ValueColumn, column_of, nothing
 from spdist.program.joins.shape import Joined
 from spdist.program.joins.side_text import NamedText
 from spdist.program.parts import QueryText
@@ -58,18 +59,15 @@ def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, A
             unpack(running, query, query.conditions, number, slots)
 
 
-def stored_query(running: Running, query: QueryText, count: int) -> list[Any]:
+def stored_query(running: Running, query: QueryText, count: int) -> StructColumn:
     """Return the states of a query: of so many keys of its partition, by number; or one."""
-    totals = _stored_totals(running, query, count)
-    limits = stored_limits(running, query, count)
+    totals, limits = _stored_totals(running, query, count), stored_limits(running, query, count)
     if isinstance(query.read, Joined):
-        sides = stored_sides(running, query, count)
-        return [[own, limit, [], *windows] for own, limit, windows in zip(totals, limits, sides, strict=True)]
+        return StructColumn(list, [totals, limits, nothing(count), *stored_sides(running, query, count)])
     if isinstance(query.read, Matched):
-        patterns = stored_patterns(running, query, count)
-        return [list(state) for state in zip(totals, patterns, limits, strict=True)]
+        return StructColumn(list, [totals, column_of(stored_patterns(running, query, count)), limits])
     windows, processors = stored_windows(running, query, count), stored_processors(running, query, count)
-    return [list(state) for state in zip(totals, windows, limits, processors, strict=True)]
+    return StructColumn(list, [totals, windows, limits, processors])
 
 
 def fresh_query(read: Query) -> Any:
@@ -116,20 +114,19 @@ def _load_totals(running: Running, query: QueryText, number: int, state: Any) ->
         unpack(running, query, query.aggregates, group, slots)
 
 
-def _stored_totals(running: Running, query: QueryText, count: int) -> list[Any]:
+def _stored_totals(running: Running, query: QueryText, count: int) -> StructColumn:
     """Return groups, totals and those of ``having`` for each key of the partition."""
-    states: list[Any] = [[{}, [], {}] for _ in range(count)]
+    everyone = numpy.arange(count)
+    groups, totals, having = nothing(count, dict), nothing(count), nothing(count, dict)
     if query.conditions:
-        for state, slots in zip(states, packed(running, query.conditions, numpy.arange(count)), strict=True):
-            # `having` knows no groups, so its aggregators are those of the group None
-            state[2][None] = slots
-    if not query.aggregates:
-        return states
-    if not query.grouped:
-        for number, slots in enumerate(packed(running, query.aggregates, numpy.arange(count))):
-            states[number][1] = slots
-        return states
-    numbers, instances, keys = group_keys(running, query, f"{query.name}_k")
-    for instance, key, slots in zip(instances, keys, packed(running, query.aggregates, numbers), strict=True):
-        states[instance][0][key] = slots
-    return states
+        # `having` knows no groups, so its aggregators are those of the group None
+        slots = packed(running, query.conditions, everyone)
+        having = MapColumn(NumberColumn(numpy.ones(count, numpy.int8)), ValueColumn([None] * count), slots)
+    if query.aggregates and not query.grouped:
+        totals = packed(running, query.aggregates, everyone)
+    elif query.aggregates:
+        numbers, instances, keys = group_keys(running, query, f"{query.name}_k")
+        order = numpy.argsort(instances, kind="stable")
+        lengths = NumberColumn(numpy.bincount(instances, minlength=count))
+        groups = MapColumn(lengths, keys.at(order), packed(running, query.aggregates, numbers[order]))
+    return StructColumn(list, [groups, totals, having])

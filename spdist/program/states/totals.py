@@ -12,6 +12,7 @@ import numpy
 from spdist.functions.aggregators import distinct_key, distinct_real
 from spdist.language.types import Type
 from spdist.operators.base import Row
+from spdist.operators.core.state_columns import Column, StructColumn, column_of, nothing
 from spdist.program.parts import Aggregate, QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, real_values, words_of
@@ -39,23 +40,18 @@ def unpack(
             running.arrays[name][group] = value
 
 
-def packed(running: Running, aggregates: Sequence[Aggregate], numbers: Any) -> list[list[Any]]:
+def packed(running: Running, aggregates: Sequence[Aggregate], numbers: Any) -> Column:
     """Return the slots of groups, as the operators have them."""
-    slots: list[list[Any]] = [[] for _ in range(len(numbers))]
+    slots: list[Column] = []
     for aggregate in aggregates:
         if aggregate.form.pairs:
             found = _pairs(running, aggregate)
-            for own, group in zip(slots, numbers.tolist(), strict=True):
-                own.append(found.get(group, {}))
-            continue
-        if aggregate.form.candidates:
-            for own, values in zip(slots, _candidates(running, aggregate, numbers), strict=True):
-                own.append(values)
-            continue
-        columns = [running.arrays[name][numbers].tolist() for name in aggregate.slots]
-        for own, kept in zip(slots, zip(*columns, strict=True), strict=True):
-            own += aggregate.form.pack(list(kept))
-    return slots
+            slots.append(column_of([found.get(group, {}) for group in numbers.tolist()]))
+        elif aggregate.form.candidates:
+            slots.append(column_of(_candidates(running, aggregate, numbers)))
+        else:
+            slots += aggregate.form.pack([running.arrays[name][numbers] for name in aggregate.slots])
+    return StructColumn(list, slots) if slots else nothing(len(numbers))
 
 
 def _load_candidates(running: Running, aggregate: Aggregate, group: int, values: Iterable[Any]) -> None:

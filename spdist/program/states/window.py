@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spdist.operators.base import Arrival
+from spdist.operators.core.state_columns import Column, ValueColumn, column_of, nothing
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
@@ -31,12 +32,12 @@ def load_window(running: Running, query: QueryText, states: Sequence[tuple[int, 
         window.states.load(running, query, states)
 
 
-def stored_windows(running: Running, query: QueryText, count: int) -> list[Any]:
+def stored_windows(running: Running, query: QueryText, count: int) -> Column:
     """Return what the windows of a query hold: those of so many keys of its partition, by number; or one."""
     window = query.read.window
     if window is None:
-        return [None] * count
-    found: list[Any] = window.states.stored(running, query, count)
+        return ValueColumn([None] * count)
+    found: Column = window.states.stored(running, query, count)
     return found
 
 
@@ -61,7 +62,7 @@ class WindowStates:
         """Take over the states of the keys of a partition, by number; or one, of number 0."""
         raise NotImplementedError
 
-    def stored(self, running: Running, query: QueryText, count: int) -> list[Any]:
+    def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""
         raise NotImplementedError
 
@@ -158,25 +159,23 @@ class ListStates(WindowStates):
     ) -> None:
         """Take over what else there is, once the lists are loaded."""
 
-    def stored(self, running: Running, query: QueryText, count: int) -> list[Any]:
+    def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""
-        lists = {name: stored_list(running, query, name, count) for name in query.read.lists}
+        lists = {name: stored_list(running, query, name, count).values() for name in query.read.lists}
         rests = self.rests(running, query, count)
         by_key = [{name: held[number] for name, held in lists.items()} for number in range(count)]
         read = query.read
         assert isinstance(read, Read)
-        return [self.state(read, own, rest) for own, rest in zip(by_key, rests, strict=True)]
+        return column_of([self.state(read, own, rest) for own, rest in zip(by_key, rests, strict=True)])
 
     def rests(self, running: Running, query: QueryText, count: int) -> list[Rest]:
         """Return what the windows of so many keys know besides their lists."""
         arrays = {name: running.arrays.get(f"{query.name}_{name}") for name in self.names}
         columns = {name: array[:count].tolist() for name, array in arrays.items() if array is not None}
-        rests = []
-        for number in range(count):
-            noted = {name: column[number] for name, column in columns.items()}
-            due = stored_dues(running, query, number, query.operator) if query.read.timed else []
-            rests.append(Rest(noted, due))
-        return rests
+        dues = (stored_dues(running, query, count, query.operator) if query.read.timed else nothing(count)).values()
+        return [
+            Rest({name: column[number] for name, column in columns.items()}, dues[number]) for number in range(count)
+        ]
 
     def fresh(self, read: Read) -> Any:
         """Return the state of a window that has seen nothing."""

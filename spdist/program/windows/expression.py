@@ -340,6 +340,6 @@ class BoundStates(ListStates):
     def rests(self, running: Running, query: QueryText, count: int) -> list[Rest]:
         """Return what the windows know besides their lists."""
         rests = super().rests(running, query, count)
-        for rest, slots in zip(rests, packed(running, query.bounding, numpy.arange(count)), strict=True):
+        for rest, slots in zip(rests, packed(running, query.bounding, numpy.arange(count)).values(), strict=True):
             rest.more = [self.window.bound.text, slots]
         return rests

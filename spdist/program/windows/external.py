@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spdist.language.types import Type
+from spdist.operators.core.state_columns import Column
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
 from spdist.program.parts import Event, QueryText, indent
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
+from spdist.program.states.nodes import stored_list
 from spdist.program.states.totals import load_copied, stored_copy
 from spdist.program.states.window import Lists, ListStates, Rest
 from spdist.program.timer_text import NEVER, TimerWriter
@@ -255,9 +257,13 @@ class ExternalStates(ListStates):
         """Return what is held."""
         return {"head": state}
 
-    def state(self, read: Read, lists: Lists, rest: Rest) -> Any:
-        """Return the operator's state."""
-        return deque(lists["head"])
+    def stored(self, running: Running, query: QueryText, count: int) -> Column:
+        """Return the states of so many keys of a partition, by number; or one."""
+        return replace(stored_list(running, query, "head", count), kind=deque)
+
+    def fresh(self, read: Read) -> Any:
+        """Return the state of a window that has seen nothing."""
+        return deque()
 
 
 class ExternalBatchStates(ListStates):

@@ -11,6 +11,7 @@ import numpy
 from spdist.java.objects import bucket_of, concurrent_capacity
 from spdist.language.types import Type
 from spdist.operators.base import Arrival
+from spdist.operators.core.state_columns import Column, column_of
 from spdist.program.parts import QueryText
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
@@ -113,14 +114,14 @@ class SessionStates(ListStates):
                 if earlier:
                     kernels.timer_set(arrays[f"{prefix}_ends"], alive, null, number)
 
-    def stored(self, running: Running, query: QueryText, count: int) -> list[Any]:
+    def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""
         # Sessions keep their numbers for ever: those below the first one that was never given are all
         slots = count if self.window.key is None else int(running.arrays[f"{query.name}_s_k_meta"][0])
-        held, *before = (stored_list(running, query, name, slots) for name in query.read.lists)
+        held, *before = (stored_list(running, query, name, slots).values() for name in query.read.lists)
         earlier = before[0] if before else [[]] * slots
         sessions, rests = self._sessions(running, query, held, earlier, count), self.rests(running, query, count)
-        return [[own, rest.due] for own, rest in zip(sessions, rests, strict=True)]
+        return column_of([[own, rest.due] for own, rest in zip(sessions, rests, strict=True)])
 
     def _sessions(
         self,

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from spdist.operators.base import Arrival
+import numpy
+
+from spdist.operators.core.state_columns import Column, ListColumn, NumberColumn, StructColumn
 from spdist.program.expressions import Value
+from spdist.program.parts import QueryText
 from spdist.program.registry import WINDOWS
+from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.window import Lists, ListStates, Rest
+from spdist.program.states.dues import stored_dues
+from spdist.program.states.nodes import stored_list, times_of
+from spdist.program.states.window import Lists, ListStates
 from spdist.program.windows.kinds import EARLIEST, Sliding, WindowCall, size_of
 from spdist.program.windows.text import WindowWriter
 
@@ -82,24 +88,37 @@ class SlidingStates(ListStates):
         """Return the greatest timestamp that a wake-up was asked for."""
         return {"latest": state[1]} if self.window.span else {}
 
-    def state(self, read: Read, lists: Lists, rest: Rest) -> Any:
-        """Return the operator's state."""
-        held = deque(lists["head"])
-        if not self.window.span:
+    def stored(self, running: Running, query: QueryText, count: int) -> Column:
+        """Return the states of so many keys of a partition, by number; or one."""
+        held, span = replace(stored_list(running, query, "head", count), kind=deque), self.window.span
+        if not span:
             return held
-        # A program without timers has noted no wake-ups, but operators need them: they follow from what is held
-        return [held, rest.noted.get("latest", EARLIEST), rest.due] if read.timed else self._timed(held)
+        if query.read.timed:
+            latest = running.arrays.get(f"{query.name}_latest")
+            known = numpy.full(count, EARLIEST) if latest is None else latest[:count]
+            return StructColumn(list, [held, NumberColumn(known), stored_dues(running, query, count, query.operator)])
+        # A program without timers has noted no wake-ups, but operators need them: they follow from what is held.
+        # `timeLength` asks for each event, `time` only for one that is later than all before it.
+        times, lengths = times_of(held)
+        latest, lengths_due, due = numpy.full(count, EARLIEST), lengths, times
+        if not self.window.length:
+            asks = _rising(times, lengths)
+            due = times[asks]
+            lengths_due = numpy.diff(numpy.append(0, asks.cumsum())[numpy.append(0, lengths.cumsum())])
+            # The last one of each list that has asked is the latest one
+            latest = numpy.append(EARLIEST, due)[numpy.where(lengths_due > 0, lengths_due.cumsum(), 0)]
+        asked = ListColumn(list, NumberColumn(lengths_due), NumberColumn(due + span))
+        return StructColumn(list, [held, NumberColumn(latest), asked])
 
-    def _timed(self, held: deque[Arrival]) -> list[Any]:
-        """Return what is held, the latest timestamp, and the wake-ups asked for."""
-        span = self.window.span
-        if self.window.length:
-            # `timeLength` asks for each event, `time` only for one that is later than all before it
-            return [held, EARLIEST, [timestamp + span for timestamp, _ in held]]
-        due: list[int] = []
-        latest = EARLIEST
-        for timestamp, _ in held:
-            if timestamp > latest:
-                latest = timestamp
-                due.append(timestamp + span)
-        return [held, latest, due]
+    def fresh(self, read: Read) -> Any:
+        """Return the state of a window that has seen nothing."""
+        return [deque(), EARLIEST, []] if self.window.span else deque()
+
+
+def _rising(times: Any, lengths: Any) -> Any:
+    """Return which times are later than all before them in their list, given the lengths of the lists."""
+    if len(lengths) > 1:
+        # Each list is above all before it, by as much as all times together differ at most
+        known, ranks = numpy.unique(times, return_inverse=True)
+        times = numpy.repeat(numpy.arange(len(lengths)) * len(known), lengths) + ranks
+    return numpy.append(True, times[1:] > numpy.maximum.accumulate(times)[:-1])[: len(times)]

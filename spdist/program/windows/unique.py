@@ -12,6 +12,7 @@ from spdist.java.objects import HashMap
 from spdist.language import ast
 from spdist.language.checking.expressions import type_of
 from spdist.language.types import Type
+from spdist.operators.core.state_columns import Column, column_of
 from spdist.program.expressions import NotTyped
 from spdist.program.parts import QueryText
 from spdist.program.registry import WINDOWS
@@ -192,20 +193,22 @@ class UniqueStates(WindowStates):
             load_dues(running, query, number, state.due, query.operator)
         self.looks_at_times(running, query)
 
-    def stored(self, running: Running, query: QueryText, count: int) -> list[Any]:
+    def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""
         read = query.read
         assert isinstance(read, Read)
-        found = stored_unique(running, query, self.window, count, partial(events_of_nodes, running, query))
+        shown = partial(events_of_nodes, running, query)
+        found = stored_unique(running, query, self.window, count, lambda order: shown(order).values())
         came = running.arrays.get(f"{query.name}_came")
         for number, state in enumerate(found):
             # Where nothing looks at the event, nobody notes whether there is one: an open batch has it
             is_known = bool(state.by_key) if came is None else came[number] != 0
             state.copied = stored_copy(running, query, number) if is_known or self.window.time is None else None
-        for number, state in enumerate(found if read.timed else ()):
-            state.due = stored_dues(running, query, number, query.operator)
+        dues = stored_dues(running, query, count, query.operator).values() if read.timed else []
+        for number, (state, due) in enumerate(zip(found, dues, strict=False)):
+            state.due = due
             self.store_period(running, query, number, state)
-        return [self.written(read, state) for state in found]
+        return column_of([self.written(read, state) for state in found])
 
     def store_period(self, running: Running, query: QueryText, number: int, state: UniqueState) -> None:
         """Note the end of the open period of a key, where it has one."""
