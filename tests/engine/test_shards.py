@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from spdist.clock import ManualClock
 from spdist.engine.island.island import Island
-from spdist.engine.shards.shard import SnapshotPolicy
+from spdist.engine.shards.shard import SinceSnapshot, SnapshotPolicy
 from spdist.engine.shards.shards import HostedShards, Router, ShardSettings, lowest_positions
-from spdist.engine.shards.state import Positions, StateStore
+from spdist.engine.shards.state import Positions, Segment, StateStore
 from spdist.errors import EngineError, ErrorKind, FencedError
 from spdist.mapping.columns import Events
 from spdist.planning.topology import AssignedInput
@@ -136,7 +138,7 @@ def test_a_process_that_missed_what_is_deleted_by_now_loads_the_snapshot(tmp_pat
     for process in [0, *[1] * 20, 0]:
         for hosted_shards in query.processes:
             for shard in hosted_shards._shards.values():
-                shard.since.policy = SnapshotPolicy(segments=3)
+                shard.since.policy = SnapshotPolicy(segments=3, pause=0)
         query.run({"Three.A": 1}, process)
     whole = Query(tmp_path / "whole", "me")
     whole.run({"Three.A": 22})
@@ -181,3 +183,25 @@ def test_an_error_names_the_shard(tmp_path: Path) -> None:
         check=coded(ErrorKind.QUERY_FAILED),
     ):
         HostedShards({0: split}, broken).process(0, [], heard({"Three.A": {0: 0}}))
+
+
+def test_snapshots_have_a_sixth_of_the_time_whatever_they_cost() -> None:
+    clock = ManualClock()
+    since = SinceSnapshot(SnapshotPolicy(segments=1), clock)
+
+    class SlowIsland(Island):
+        def __init__(self) -> None: ...
+
+        def snapshot(self) -> bytes:
+            clock.advance(1_000)
+            return b"state"
+
+    moments = []
+    for number in range(3_000):
+        since.count(Segment(number, "me", 0, number, {}, ()))
+        clock.advance(10)
+        if (snapshot := since.snapshot_of(SlowIsland())) is not None:
+            since.begin(len(snapshot))
+            moments.append(clock.steady_ms())
+    assert {after - before for before, after in pairwise(moments)} == {6_000}
+    assert len(moments) == 6

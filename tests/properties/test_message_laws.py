@@ -151,7 +151,7 @@ def ran(shards: int, events: list[Any], directory: Path, draw: random.Random, ki
         mapped = mapped_topics([assignment], {TOPIC: "orders"}, LogTransport(directory / "topics"))
         router, at = Router(settings), lowest_positions(settings, kafka=True)[TOPIC][0]
         # Two processes for each shard, as Spark may move what one of them runs to the other.
-        islands, policy = island_maker(1000, False), SnapshotPolicy(segments=3)
+        islands, policy = island_maker(1000, False), SnapshotPolicy(segments=3, pause=0)
         hosts = [
             [Process(HostedShards({n: one}, islands, policy), Sending(published, draw)) for _ in range(2)]
             for n, one in enumerate(settings)

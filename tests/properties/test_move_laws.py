@@ -88,7 +88,7 @@ class Instance:
         """Run until the end, or until it is killed with the shards at any segment."""
         router, at = Router(shards), lowest_positions(shards)
         hosts = [
-            HostedShards({number: one}, island_maker(1000, False), SnapshotPolicy(segments=3))
+            HostedShards({number: one}, island_maker(1000, False), SnapshotPolicy(segments=3, pause=0))
             for number, one in enumerate(shards)
         ]
         left = 10**6 if last else self.draw.randrange(1, 12)

@@ -56,7 +56,7 @@ class Phase:
         ]
         assert all(shard.opening.positions in ({}, self.at) for shard in shards)
         router = Router(shards)
-        host = HostedShards(dict(enumerate(shards)), island_maker(1000, False), SnapshotPolicy(segments=3))
+        host = HostedShards(dict(enumerate(shards)), island_maker(1000, False), SnapshotPolicy(segments=3, pause=0))
         published: list[Record] = []
         for number in range(batches):
             batch: list[Record] = []

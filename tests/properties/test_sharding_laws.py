@@ -114,7 +114,7 @@ def run(assignment: Assignment, topics: dict[str, list[Record]], directory: Path
         shards = start(assignment, directory, f"start {attempt}")
         router, at = Router(shards), lowest_positions(shards)
         hosts = [
-            HostedShards({number: one}, island_maker(1000, False), SnapshotPolicy(segments=3))
+            HostedShards({number: one}, island_maker(1000, False), SnapshotPolicy(segments=3, pause=0))
             for number, one in enumerate(shards)
         ]
         kills = draw is not None and attempt < 6

@@ -29,7 +29,7 @@ from spdist.transports.payloads.payload import Payload
 from tests.engine.fake_app import SCHEMA, island
 
 INPUTS = (AssignedInput("A", "App.A", (0,)), AssignedInput("B", "App.B", (0,)))
-POLICY = SnapshotPolicy(segments=3)
+POLICY = SnapshotPolicy(segments=3, pause=0)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -295,7 +295,7 @@ def test_what_snapshots_cost_stays_in_proportion_to_what_comes(tmp_path: Path) -
 
     store, reads = Counting(tmp_path), (AssignedInput("A", "App.A", (0,), ("f",)),)
     assignment = Assignment("App-g-1", "App", "App-g", text, True, reads, ())
-    policy = SnapshotPolicy(payload_bytes=2_000)
+    policy = SnapshotPolicy(payload_bytes=2_000, pause=0)
     shard = Shard(store, store.open("only"), lambda: build_island(assignment, 100), policy)
     came = 0
     for batch in range(200):
@@ -307,5 +307,6 @@ def test_what_snapshots_cost_stays_in_proportion_to_what_comes(tmp_path: Path) -
             batch, [Record("App.A", 0, value, 10, "f", first, 109 + first, batch)], 0, {"App.A": {0: batch + 1}}
         )
     assert 2 < len(written) < came / policy.payload_bytes / 3
-    assert written == sorted(written)
+    # Of a few events each is packed by itself, which takes more bytes
+    assert written[2:] == sorted(written[2:])
     assert sum(written) < 3 * came

@@ -46,7 +46,9 @@ class Group:
         if not state.fits:
             state.move(app.settings(name, opened), reads, app.topics.read)
             opened = state.open(f"start {app.starts}", reads)
-        self._shards = HostedShards(dict(enumerate(opened)), island_maker(0, False), SnapshotPolicy(app.snapshot_every))
+        self._shards = HostedShards(
+            dict(enumerate(opened)), island_maker(0, False), SnapshotPolicy(app.snapshot_every, pause=0)
+        )
         self._router = Router(opened)
         begun = lowest_positions(opened)
         self._at = {

@@ -120,7 +120,7 @@ class _Group:
         ]
         self._router = Router(settings)
         self._shards = [
-            Shard(store, opening, lambda one=one: build_island(one.published(), 0), SnapshotPolicy(segments))  # type: ignore[misc]
+            Shard(store, opening, lambda one=one: build_island(one.published(), 0), SnapshotPolicy(segments, pause=0))  # type: ignore[misc]
             for store, opening, one in zip(layout.stores, openings, settings, strict=True)
         ]
         self.producers = shard_names(assignment.name, layout.count)

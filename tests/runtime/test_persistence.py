@@ -34,7 +34,7 @@ class Group:
         self.store = StateStore(state_directory(location, NAME))
         self.opening = self.store.open(owner)
         inputs = (AssignedInput("A", "App.A", (0,)),)
-        policy = SnapshotPolicy(segments=snapshot_every)
+        policy = SnapshotPolicy(segments=snapshot_every, pause=0)
         self.shard = Shard(self.store, self.opening, lambda: island(*inputs), policy)
         self.offset = self.opening.positions.get("App.A", {}).get(0, 0)
         self.batch = 0

@@ -20,7 +20,7 @@ from spdist.operators.tables.stores import StoreBatch
 from spdist.transports.base import Record
 from spdist.transports.payloads.payload import since
 
-__all__ = ["Ownership", "Shard", "SnapshotPolicy", "cut"]
+__all__ = ["Ownership", "Shard", "SinceSnapshot", "SnapshotPolicy", "cut"]
 
 #: So long after an append nobody can have noticed that its process stands still, let alone have taken over, ms.
 _SURE_MS = 1_000
@@ -31,11 +31,13 @@ class SnapshotPolicy:
     """When a snapshot is taken: after so many segments, or so many bytes of payload in them, since the last one.
 
     A snapshot that is larger than `payload_bytes` is followed by as many bytes as it has: what has to be loaded at most
-    doubles, and what snapshots cost stays in proportion to what comes.
+    doubles. And none follows before `pause` times as long as the last one took: whatever a state costs, snapshots have
+    at most that share of the time, and another owner replays at most so much.
     """
 
     segments: int = 500
     payload_bytes: int = 16 * 1024 * 1024
+    pause: int = 5
 
 
 class SinceSnapshot:
@@ -45,16 +47,30 @@ class SinceSnapshot:
     ----------
     policy : SnapshotPolicy
         When there is to be another one.
+    clock : Clock, optional
+        This machine's; its steady reading only.
     """
 
-    def __init__(self, policy: SnapshotPolicy) -> None:
+    def __init__(self, policy: SnapshotPolicy, clock: Clock | None = None) -> None:
         self.policy = policy
+        self._clock = clock or SystemClock()
+        self._took_ms = self._until_ms = 0
         self.begin(0)
+
+    def snapshot_of(self, island: Island) -> bytes | None:
+        """Return a snapshot, where it is time for one."""
+        if not self.is_due:
+            return None
+        begin_ms = self._clock.steady_ms()
+        snapshot = island.snapshot()
+        self._took_ms = self._clock.steady_ms() - begin_ms
+        return snapshot
 
     def begin(self, snapshot_bytes: int) -> None:
         """Note that there is a snapshot of that size, and nothing after it."""
         self._snapshot_bytes = snapshot_bytes
         self._payload_bytes = self._segments = 0
+        self._until_ms = self._clock.steady_ms() + self.policy.pause * self._took_ms
 
     def count(self, segment: Segment) -> None:
         """Note a segment."""
@@ -70,7 +86,8 @@ class SinceSnapshot:
     def is_due(self) -> bool:
         """Whether it is time for a snapshot, which needs that all has been published."""
         enough = max(self.policy.payload_bytes, self._snapshot_bytes)
-        return self._segments >= self.policy.segments or self._payload_bytes >= enough
+        much = self._segments >= self.policy.segments or self._payload_bytes >= enough
+        return much and self._clock.steady_ms() >= self._until_ms
 
 
 class Ownership:
@@ -259,7 +276,7 @@ class Shard:
                 self.begin(batch)
             segment, stored = self._append(batch, records, tick, positions, closing)
             island = self._known()
-            snapshot = island.snapshot() if self.since.is_due and not self._unpublished else None
+            snapshot = None if self._unpublished else self.since.snapshot_of(island)
         # From a snapshot the outputs before it cannot be put out again.
         if snapshot is not None and not self._on_their_way:
             self.store.save_snapshot(segment.number - 1, snapshot)
@@ -289,7 +306,7 @@ class Shard:
         if island is None or not island.goes_ahead(record) or not (self._early or self._may_go_ahead()):
             return record
         if self._early is None:  # a snapshot must be of before its first record
-            self._before = island.snapshot() if self.since.is_due and not self._unpublished else None
+            self._before = None if self._unpublished else self.since.snapshot_of(island)
             self._early, self.island = island, None  # between two segments: no failure may leave that as `island`
         return island.process_ahead(record, self._named(self.version + 1))
 

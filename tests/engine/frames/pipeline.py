@@ -129,7 +129,7 @@ class Query:
     def process(self) -> FrameShards:
         """Any process of this start."""
         if len(self.processes) < 2:
-            self.processes.append(FrameShards(self.plan, self.home, self.start(), SnapshotPolicy(segments=3)))
+            self.processes.append(FrameShards(self.plan, self.home, self.start(), SnapshotPolicy(segments=3, pause=0)))
         return self.draw.choice(self.processes)
 
     def micro_batch(self, rows: Sequence[Given]) -> list[Any]:

@@ -89,7 +89,7 @@ def test_a_batch_without_rows_changes_nothing(checkpoint: Path) -> None:
 
 def test_old_snapshots_and_segments_go(checkpoint: Path) -> None:
     made, home = plan(shards=1), FrameDirectory(checkpoint, "Sums")
-    kept = FrameShards(made, home, QueryStart("q", "r", 0), SnapshotPolicy(segments=3))
+    kept = FrameShards(made, home, QueryStart("q", "r", 0), SnapshotPolicy(segments=3, pause=0))
     for batch in range(20):
         run(home, made, batch, kept=kept)
     store = home.store(0, 1)
