@@ -145,6 +145,11 @@ class SingleStreamPlan(Plan):
         return constant_values(arguments), attribute_positions(arguments, self.scope.sources[0].schema.names)
 
     @cached_property
+    def _selected(self) -> tuple[int, ...]:
+        # Once, not for each key of a partition
+        return self.checked.selected()
+
+    @cached_property
     def waits(self) -> bool:
         """Whether an instance makes what takes its events only when it is asked: loops over batches do without."""
         filters = all(isinstance(stage, FilterPlan) for stage in (*self.before, *self.after))
@@ -165,7 +170,7 @@ class SingleStreamPlan(Plan):
                 emit=emit,
                 shared=self.shared,
                 partitioned=self.checked.partition is not None,
-                selected=self.checked.selected(),
+                selected=self._selected,
                 prepared=self.prepared,
             )
         )
