@@ -82,6 +82,28 @@ def test_buckets_that_have_ended_are_columns() -> None:
     assert 40 < sum(made) < len(made)
 
 
+@pytest.mark.parametrize("rate", [0.5, None])
+def test_what_operators_have_open_becomes_columns_where_all_in_it_has_a_value(rate: float | None) -> None:
+    one = Watched(checked_app(SUMMED), interpreted)
+    one.app.start(START_MS)
+    for number in range(40):
+        time = START_MS + 100 * number
+        one.chunk([(time, ("s", "k", 1.0, rate if number == 0 else 0.5, number, 8, True))], time)
+    (minutes,) = one.app._elements.aggregation("B").open[1:]
+    before = {start: dict(columns.plain(groups)) for start, groups in minutes.items()}
+    assert sum(map(len, before.values())) > 20
+    one.begin()
+    assert {start: columns.plain(groups) for start, groups in minutes.items()} == before
+    assert {isinstance(groups, GroupColumns) for groups in minutes.values()} == {rate is not None}
+    # Groups that somebody has asked for are no columns, but become some again with the others of their minute.
+    time = START_MS + 5_000
+    one.run([(time, ("s", "k", 1.0, 0.5, 99, 8, True))])
+    assert one.app.held_rows()
+    one.app.advance(time + 2_000)
+    assert sum(map(len, minutes.values())) > sum(map(len, before.values()))
+    assert {isinstance(groups, GroupColumns) for groups in minutes.values()} == {rate is not None}
+
+
 def test_texts_that_nobody_knows_any_more_are_forgotten() -> None:
     with patch.object(forgetting, "_FEW", 4):
         checked = checked_app(ADDED)

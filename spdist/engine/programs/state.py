@@ -64,6 +64,7 @@ def lend_buckets(running: MixedRunning, shape: Shape, elements: AppElements) -> 
         running.added[element] = made
     # Not before all are loaded: where one fails, the operators go on adding by themselves.
     for made in running.added.values():
+        made.aggregation.to_columns()
         made.aggregation.adder = made
 
 

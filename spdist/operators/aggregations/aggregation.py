@@ -21,6 +21,7 @@ from spdist.operators.aggregations.buckets import BucketPlan, Groups
 from spdist.operators.aggregations.columns import (
     ByStart,
     GroupColumns,
+    columns_of,
     find_at,
     layout_of,
     plain,
@@ -259,12 +260,23 @@ class Aggregation:
     def merge(self, buckets: ByStart, start: int, groups: Groups | GroupColumns) -> None:
         """Add groups to those of a bucket, which stays apart from plain ones; it is columns where all in it are."""
         into = buckets.get(start)
+        if isinstance(into, GroupColumns) and self.layout is not None and not isinstance(groups, GroupColumns):
+            groups = columns_of(self.layout, groups) or groups
         if isinstance(groups, GroupColumns) and into is None:
             buckets[start] = groups
         elif isinstance(groups, GroupColumns) and isinstance(into, GroupColumns):
             into.add(groups)
         else:
             self.buckets.merge(plain_at(buckets, start), plain(groups))
+
+    def to_columns(self) -> None:
+        """Have open buckets but the finest be columns, where they can be: what a program adds to them stays columns."""
+        if self.layout is None:
+            return
+        for buckets in self.open[1:]:
+            for start, groups in buckets.items():
+                if not isinstance(groups, GroupColumns):
+                    buckets[start] = columns_of(self.layout, groups) or groups
 
     def _enter(self, time: int) -> tuple[int, int, Groups]:
         start, end = self.bucket[0](time)

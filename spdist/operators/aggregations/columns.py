@@ -24,6 +24,7 @@ __all__ = [
     "GroupColumns",
     "Layout",
     "Slot",
+    "columns_of",
     "find_at",
     "layout_of",
     "plain",
@@ -259,6 +260,24 @@ class GroupColumns:
         if size and not 0 <= numbers.min() <= numbers.max() < len(keys):
             raise StateError("stored state is damaged: there are groups without a key")
         return cls(layout, keys, numbers, columns)
+
+
+def columns_of(layout: Layout, groups: Groups) -> GroupColumns | None:
+    """Return plain groups as columns; None where one has no value, or numpy's order is another than Python's."""
+    keys, columns = layout.numbered(list(groups)), []
+    for slot, values in zip(layout.slots, zip(*groups.values(), strict=True), strict=False):
+        # Also of what the key tells: null and the text "null" are one key
+        if None in values:
+            return None
+        if isinstance(slot, Slot):
+            try:
+                column = numpy.array(values, slot.type)
+            except OverflowError:
+                return None
+            if not slot.takes(column):
+                return None
+            columns.append(column)
+    return GroupColumns(layout, keys, numpy.arange(len(groups)), columns) if groups else None
 
 
 #: The groups of each bucket, by the start of the bucket.
