@@ -6,18 +6,27 @@ timestamp of an event behind the first one is that of the latest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
 
+from spdist.operators.core.state_columns import (
+    Column,
+    ListColumn,
+    NumberColumn,
+    StructColumn,
+    UnionColumn,
+    ValueColumn,
+    column_of,
+    nothing,
+)
 from spdist.operators.patterns.absence import ABSENT
 from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched
 from spdist.program.running.running import Running
 
-__all__ = ["PlacedMatch", "load_nodes", "store_rows"]
+__all__ = ["PlacedMatch", "StoredMatches", "constants", "load_nodes"]
 
 #: Of an event: its timestamp and its row.
 _Slot = tuple[int, tuple[Any, ...]]
@@ -74,74 +83,107 @@ def load_nodes(running: Running, query: QueryText, pattern: Matched, found: Sequ
             arrays[name][:total], arrays[f"{name}_n"][:total] = running.values.taken(values, type)
 
 
-def store_rows(
-    running: Running,
-    query: QueryText,
-    n: int,
-    states: Sequence[Any],
-    known: Sequence[dict[int, int]],
-    nodes: Sequence[int],
-    ends: Sequence[int],
-) -> Iterator[tuple[int, list[int]]]:
-    """Add the partial matches that wait at element `n` to states; yield whose they are, and where they are there.
+class StoredMatches:
+    """The partial matches of all keys of a partition as state: each once in that of its key, however often it is met.
 
     Parameters
     ----------
     running, query
         The program, and the pattern.
-    n : int
-        The element; behind all where matches go on from state to state.
-    states : sequence
-        Of each key of the partition, by number.
-    known : sequence of dict
-        Where the rows of each key are, by their nodes: a match stands once in a state, however often it is met.
-    nodes, ends
-        The matches of all keys, one key after the other, and where those of each begin and end.
+    empty : numpy.ndarray of bool
+        Which keys have the operators' empty match, which waits for a first event, in front of all others.
+
+    State
+    -----
+    Where the rows of nodes are in the states of their keys, and whose each is.
     """
-    fresh: list[int] = []
-    owners: list[int] = []
-    bounds = [(number, begin, end) for number, (begin, end) in enumerate(pairwise(ends)) if end > begin]
-    for number, begin, end in bounds:
-        own = list(dict.fromkeys(node for node in nodes[begin:end] if node not in known[number]))
-        first = len(states[number][0][1])
-        known[number].update({node: first + place for place, node in enumerate(own)})
-        fresh += own
-        owners += [number] * len(own)
-    # For all keys together: to ask for a column costs more than the matches of a key
-    rows = _rows(running, query, n, numpy.array(fresh, numpy.int64), [states[number][0][0] for number in owners])
-    for number, row in zip(owners, rows, strict=True):
-        states[number][0][1].append(row)
-    for number, begin, end in bounds:
-        yield number, [known[number][node] for node in nodes[begin:end]]
 
+    def __init__(self, running: Running, query: QueryText, empty: Any) -> None:
+        assert isinstance(query.read, Matched)
+        self._running = running
+        self._query = query
+        self._pattern = query.read
+        self._sizes = empty.astype(numpy.int64)
+        self._places = numpy.full(int(running.arrays[f"{query.name}_free"][1]), -1)
+        owners = numpy.flatnonzero(empty)
+        #: Whose rows there are, their nodes (-1: the empty match), and at which element they wait.
+        self._rows = [(owners, numpy.full(len(owners), -1), numpy.zeros(len(owners), numpy.int64))]
 
-def _rows(running: Running, query: QueryText, n: int, nodes: Any, lists: Sequence[list[Any]]) -> list[Any]:
-    """Return partial matches that wait at element `n`; the events of counted elements of each are put into its list."""
-    pattern, arrays, prefix = query.read, running.arrays, query.name
-    assert isinstance(pattern, Matched)
-    if not len(nodes):
-        return []
-    times = arrays[f"{prefix}_ts"][nodes].tolist()
-    slots: list[list[Any]] = []
-    for element in pattern.order:
-        step = pattern.steps[element]
-        if pattern.states is None and (step.waiting is not None or (not pattern.shares and element >= n)):
-            slots.append([None] * len(nodes))
-        elif step.counted:
-            slots.append(_chains(running, query, pattern, element, nodes, lists))
-        else:
-            events = _events(running, query, pattern, element, nodes, pattern.bases[element])
-            there = arrays[f"{prefix}_bits"][nodes] >> step.slot & 1 if pattern.shares else numpy.ones(len(nodes))
-            events = [ABSENT if step.absent and event[0] == ABSENT[0] else event for event in events]
-            slots.append([event if one else None for event, one in zip(events, there.tolist(), strict=True)])
-    expired = arrays[f"{prefix}_expired"][nodes] != 0 if pattern.shares else numpy.zeros(len(nodes), bool)
-    return [[time, gone, list(row)] for time, gone, *row in zip(times, expired.tolist(), *slots, strict=True)]
+    def places(self, n: int, lengths: Any, nodes: Any) -> ListColumn:
+        """Return where the partial matches that wait at element `n` are in the states of their keys.
+
+        Parameters
+        ----------
+        n : int
+            The element; behind all where matches go on from state to state.
+        lengths, nodes : numpy.ndarray
+            How many each key has, and the nodes of all keys, one key after the other.
+        """
+        owners, fresh = numpy.repeat(numpy.arange(len(lengths)), lengths), numpy.zeros(len(nodes), bool)
+        fresh[numpy.unique(nodes, return_index=True)[1]] = True
+        fresh &= self._places[nodes] < 0
+        owners, new = owners[fresh], nodes[fresh]
+        counts = numpy.bincount(owners, minlength=len(lengths))
+        first = self._sizes - (numpy.cumsum(counts) - counts)
+        self._places[new] = first[owners] + numpy.arange(len(new))
+        self._sizes += counts
+        self._rows.append((owners, new, numpy.full(len(new), n)))
+        return ListColumn(list, NumberColumn(lengths), NumberColumn(self._places[nodes]))
+
+    def columns(self) -> StructColumn:
+        """Return the lists that counted elements hold, and the rows, of each key."""
+        arrays, prefix, pattern = self._running.arrays, self._query.name, self._pattern
+        owners, nodes, waits_at = (numpy.concatenate(parts) for parts in zip(*self._rows, strict=True))
+        order = numpy.argsort(owners, kind="stable")
+        owners, nodes, waits_at = owners[order], nodes[order], waits_at[order]
+        real, times, gone = nodes >= 0, numpy.full(len(nodes), -1), numpy.zeros(len(nodes), bool)
+        times[real] = arrays[f"{prefix}_ts"][nodes[real]]
+        if pattern.shares:
+            gone[real] = arrays[f"{prefix}_expired"][nodes[real]] != 0
+        lists: list[list[Any]] = [[] for _ in self._sizes] if any(step.counted for step in pattern.steps) else []
+        slots = []
+        for element in pattern.order:
+            there, step = real.copy(), pattern.steps[element]
+            if pattern.states is None and step.waiting is not None:
+                there[:] = False
+            elif pattern.states is None and not pattern.shares:
+                there &= element < waits_at
+            slots.append(
+                _chains(self._running, self._query, element, nodes, there, owners, lists)
+                if step.counted
+                else self._events(element, nodes, there)
+            )
+        rows = StructColumn(list, [NumberColumn(times), NumberColumn(gone), StructColumn(list, slots)])
+        held = column_of(lists) if lists else nothing(len(self._sizes))
+        return StructColumn(list, [held, ListColumn(list, NumberColumn(self._sizes), rows)])
+
+    def _events(self, element: int, nodes: Any, there: Any) -> Column:
+        """Return the events of an element; None where it has none."""
+        pattern, step = self._pattern, self._pattern.steps[element]
+        if pattern.shares:
+            bits = self._running.arrays[f"{self._query.name}_bits"]
+            there[there] = (bits[nodes[there]] >> step.slot & 1) != 0
+        times, rows = _events(self._running, self._query, element, nodes[there], pattern.bases[element])
+        turns = there.astype(numpy.uint8)
+        came = numpy.ones(len(times), bool)
+        if step.absent:
+            came = times != ABSENT[0]
+            turns[there] = numpy.where(came, 1, 2)
+        none, absent = numpy.count_nonzero(turns == 0), numpy.count_nonzero(turns == 2)
+        events = StructColumn(tuple, [NumberColumn(times), rows]).at(numpy.flatnonzero(came))
+        columns = [ValueColumn([None] * none), events, ValueColumn([ABSENT] * absent)]
+        only = set(turns.tolist())
+        return columns[only.pop()] if len(only) == 1 else UnionColumn(turns.tobytes(), columns)
 
 
 def _chains(
-    running: Running, query: QueryText, pattern: Matched, element: int, nodes: Any, lists: Sequence[list[Any]]
-) -> list[int | None]:
-    """Return where in its list the events of a counted element are; of those that are not read all is null."""
+    running: Running, query: QueryText, element: int, nodes: Any, there: Any, owners: Any, lists: Sequence[list[Any]]
+) -> ValueColumn:
+    """Return where in the list of its key the events of a counted element are; of those not read all is null."""
+    pattern = query.read
+    assert isinstance(pattern, Matched)
+    places, nodes = numpy.flatnonzero(there).tolist(), nodes[there]
+    found: list[int | None] = [None] * len(there)
     counts = running.arrays[f"{query.name}_count{element}"][nodes].tolist()
     first = running.arrays[f"{query.name}_first"][nodes].tolist()
     indexes = [(False, 0)] + [(from_last, index) for one, from_last, index in pattern.others if one == element]
@@ -149,40 +191,44 @@ def _chains(
     for from_last, index in ((True, 0), *indexes):
         place = pattern.known_place(element, from_last, index)
         if place is not None:
-            known[-1 - index if from_last else index] = _events(running, query, pattern, element, nodes, place)
-    nothing = (None,) * pattern.width(element)
-    found: list[int | None] = []
-    for node, count in enumerate(counts):
+            times, rows = _events(running, query, element, nodes, place)
+            known[-1 - index if from_last else index] = list(zip(times.tolist(), rows.values(), strict=True))
+    nothing_read = (None,) * pattern.width(element)
+    for row, (place, owner, count) in enumerate(zip(places, owners[there].tolist(), counts, strict=True)):
         if not count:
-            found.append(None)
             continue
-        time = known[-1][node][0]
-        chain = [(time, nothing)] * count
+        time = known[-1][row][0]
+        chain = [(time, nothing_read)] * count
         for index, events in known.items():
             if -count <= index < count:
                 # An event may have several indexes, each with the attributes that are read by it.
-                known_so = zip(chain[index][1], events[node][1], strict=True)
+                known_so = zip(chain[index][1], events[row][1], strict=True)
                 chain[index] = time, tuple(b if a is None else a for a, b in known_so)
         if element == 0:
-            chain[0] = first[node], chain[0][1]
-        found.append(len(lists[node]))
-        lists[node].append(chain)
-    return found
+            chain[0] = first[row], chain[0][1]
+        found[place] = len(lists[owner])
+        lists[owner].append(chain)
+    return ValueColumn(found)
 
 
-def _events(running: Running, query: QueryText, pattern: Matched, element: int, nodes: Any, base: int) -> list[_Slot]:
+def _events(running: Running, query: QueryText, element: int, nodes: Any, base: int) -> tuple[Any, StructColumn]:
     """Return the events of an element in partial matches, whose attributes have places from `base` on."""
-    arrays, prefix = running.arrays, query.name
-    columns: list[list[Any]] = []
+    pattern, arrays, prefix = query.read, running.arrays, query.name
+    assert isinstance(pattern, Matched)
+    columns: list[Column] = []
     for place in range(base, base + pattern.width(element)):
         name = f"{prefix}_p_{place}"
-        known = name in arrays
         columns.append(
-            running.values.shown(arrays[name][nodes], arrays[f"{name}_n"][nodes], pattern.types[place])
-            if known
-            else [None] * len(nodes)
+            running.values.stored(arrays[name][nodes], arrays[f"{name}_n"][nodes], pattern.types[place])
+            if name in arrays
+            else ValueColumn([None] * len(nodes))
         )
     first = f"{prefix}_first{element or ''}"
     timed = element in pattern.starts or pattern.steps[element].absent
-    times = arrays[first if timed and first in arrays else f"{prefix}_ts"][nodes].tolist()
-    return list(zip(times, zip(*columns, strict=True), strict=True))
+    times = arrays[first if timed and first in arrays else f"{prefix}_ts"][nodes]
+    return times, StructColumn(tuple, columns)
+
+
+def constants(values: Sequence[Any], count: int) -> list[Column]:
+    """Return columns of so many of each value: numbers, bools, and empty lists."""
+    return [nothing(count) if value == [] else NumberColumn(numpy.full(count, value)) for value in values]

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy
 
+from spdist.operators.core.state_columns import Column, ListColumn, NumberColumn, StructColumn, nothing
 from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched, Step
 from spdist.program.running.running import Running
 from spdist.program.states.dues import load_dues, stored_dues
-from spdist.program.states.partials import PlacedMatch, load_nodes, store_rows
+from spdist.program.states.nodes import walked
+from spdist.program.states.partials import PlacedMatch, StoredMatches, constants, load_nodes
 from spdist.program.states.pattern_cells import fresh_cells, load_cells, stored_cells
 
 __all__ = ["fresh_pattern", "held_events", "load_pattern", "stored_patterns"]
@@ -129,33 +131,42 @@ def _link(
             edges[bucket] = value
 
 
-def stored_patterns(running: Running, query: QueryText, count: int) -> list[Any]:
+def stored_patterns(running: Running, query: QueryText, count: int) -> Column:
     """Return the states of a pattern: of so many keys of its partition, by number; or one."""
-    pattern = query.read
+    pattern, arrays = query.read, running.arrays
     assert isinstance(pattern, Matched)
     if pattern.states is not None:
         return stored_cells(running, query, count)
-    states = [fresh_pattern(pattern) for _ in range(count)]
-    opened = running.arrays.get(f"{query.name}_open")
-    known: list[dict[int, int]] = [{} for _ in range(count)]
-    dues = [stored_dues(running, query, count, operator).values() for operator in range(len(pattern.absences))]
-    for number, ((_, rows), places) in enumerate(states):
-        waits = opened is None or opened[number]
-        if waits:
-            # The operators' empty match, which waits for a first event: a program has no node for it
-            rows.append([-1, False, [None] * len(pattern.steps)])
-        for slot in range(len(pattern.starts)):
-            places[slot][1:] = [[0] if waits else [], _flags(pattern.steps[pattern.order[slot]], (0, []))]
-            places[slot][2][0] = True
-        for operator, n in enumerate(pattern.absences):
-            deadline = int(running.arrays[f"{query.name}_until{n}"][number])
-            places[n][2] = _flags(pattern.steps[n], (deadline, dues[operator][number]))
+    opened = arrays.get(f"{query.name}_open")
+    # The operators' empty match, which waits for a first event: a program has no node for it
+    waits = numpy.ones(count, bool) if opened is None else opened[:count] != 0
+    matches = StoredMatches(running, query, waits)
+    listed: dict[tuple[int, int], ListColumn] = {}
     for n in pattern.listed:
         for kind, name in _kinds(pattern):
-            nodes, ends = _nodes(running, query, pattern, n, name, count)
-            for number, own in store_rows(running, query, n, states, known, nodes.tolist(), ends):
-                states[number][1][pattern.steps[n].slot][kind] += own
-    return states
+            found = matches.places(n, *_nodes(running, query, pattern, n, name, count))
+            listed[pattern.steps[n].slot, kind] = found
+    slots = []
+    for slot, n in enumerate(pattern.order):
+        waiting, arrived = (listed.get((slot, kind), nothing(count)) for kind in (0, 1))
+        flags = constants(_flags(pattern.steps[n], (0, [])), count)
+        if slot < len(pattern.starts):
+            flags[0], arrived = NumberColumn(numpy.ones(count, bool)), _behind_empty(waits, arrived)
+        if slot in pattern.absences:
+            deadlines = NumberColumn(arrays[f"{query.name}_until{slot}"][:count])
+            flags = constants(_flags(pattern.steps[slot], (0, [])), count)
+            flags[-2:] = deadlines, stored_dues(running, query, count, pattern.absences.index(slot))
+        slots.append(StructColumn(list, [waiting, arrived, StructColumn(list, flags)]))
+    return StructColumn(list, [matches.columns(), StructColumn(list, slots)])
+
+
+def _behind_empty(waits: Any, places: Column) -> ListColumn:
+    """Return where matches are, with the empty match, which is the first of its key, in front of those of some keys."""
+    assert isinstance(places, ListColumn)
+    lengths = numpy.array(places.lengths.values(), numpy.int64)
+    begins = (numpy.cumsum(lengths) - lengths)[waits]
+    held = numpy.insert(numpy.array(places.held.values(), numpy.int64), begins, 0)
+    return ListColumn(list, NumberColumn(lengths + waits), NumberColumn(held))
 
 
 def _kinds(pattern: Matched) -> list[tuple[int, str]]:
@@ -173,7 +184,7 @@ def held_events(running: Running, query: QueryText) -> int:
             heads = running.arrays.get(f"{query.name}_{name}{n}")
             if heads is None:
                 continue
-            nodes, _ = _nodes(running, query, pattern, n, name, len(heads))
+            _, nodes = _nodes(running, query, pattern, n, name, len(heads))
             if not pattern.shares:
                 held += sum(step.waiting is None for step in pattern.steps[:n]) * len(nodes)
             seen |= set(nodes.tolist()) if pattern.shares else set()
@@ -188,18 +199,13 @@ def held_events(running: Running, query: QueryText) -> int:
     return held
 
 
-def _nodes(
-    running: Running, query: QueryText, pattern: Matched, n: int, name: str, count: int
-) -> tuple[Any, list[int]]:
-    """Return the nodes of so many lists of an element, one list after the other, and where each begins and ends."""
+def _nodes(running: Running, query: QueryText, pattern: Matched, n: int, name: str, count: int) -> tuple[Any, Any]:
+    """Return how many nodes so many lists of an element have, and the nodes, one list after the other."""
     arrays, prefix = running.arrays, query.name
-    order = numpy.empty(int(arrays[f"{prefix}_free"][1]), numpy.int64)
-    ends = numpy.zeros(count + 1, numpy.int64)
     heads = arrays.get(f"{prefix}_{name}{n}")
     if heads is None:
-        return order[:0], ends.tolist()
+        return numpy.zeros(count, numpy.int64), numpy.zeros(0, numpy.int64)
     following = f"{prefix}_next{n if pattern.shares else ''}"
     # Of a sequence one match waits at an element, so its lists have no links
     links = numpy.full(len(arrays[f"{prefix}_next"]), -1) if pattern.strict else arrays[following]
-    running.compiled.kernels.walk(heads, links, count, order, ends)
-    return order[: ends[count]], ends.tolist()
+    return walked(running, heads[:count], links)

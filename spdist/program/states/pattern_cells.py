@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 
+from spdist.operators.core.state_columns import Column, NumberColumn, StructColumn
 from spdist.operators.patterns.absence import AbsenceState, AbsentLogicalState
 from spdist.operators.patterns.groups import CountingState
 from spdist.operators.patterns.states import State
@@ -17,7 +18,8 @@ from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched
 from spdist.program.running.running import Running
 from spdist.program.states.dues import load_dues, stored_dues
-from spdist.program.states.partials import PlacedMatch, load_nodes, store_rows
+from spdist.program.states.nodes import walked
+from spdist.program.states.partials import PlacedMatch, StoredMatches, constants, load_nodes
 
 __all__ = ["fresh_cells", "load_cells", "stored_cells"]
 
@@ -86,35 +88,33 @@ def load_cells(running: Running, query: QueryText, states: Sequence[tuple[int, A
     arrays[f"{prefix}_c_free"][:] = (-1, len(linked))
 
 
-def stored_cells(running: Running, query: QueryText, count: int) -> list[Any]:
+def stored_cells(running: Running, query: QueryText, count: int) -> Column:
     """Return the states of a pattern: of so many keys of its partition, by number; or one."""
     pattern = query.read
     assert isinstance(pattern, Matched)
-    states = [fresh_cells(pattern) for _ in range(count)]
     absences = [pattern.steps[n].slot for n in pattern.absences]
-    known: list[dict[int, int]] = [{} for _ in range(count)]
+    matches, behind_all = StoredMatches(running, query, numpy.zeros(count, bool)), len(pattern.steps)
+    slots = []
     for state in _states(pattern):
+        flags = constants(_fresh_flags(state), count)
         for place, array in _flags(running, query, state):
-            for number in range(count):
-                # Until when an absence waits is a time, ms; all other flags are bools
-                value = int(array[number])
-                states[number][1][state.slot][2][place] = value if place == 4 else bool(value)
+            # Until when an absence waits is a time, ms; all other flags are bools
+            flags[place] = NumberColumn(array[:count] if place == 4 else array[:count] != 0)
         if state.slot in absences:
-            dues = stored_dues(running, query, count, absences.index(state.slot)).values()
-            for number in range(count):
-                states[number][1][state.slot][2][5] = dues[number]
-        for kind, name in enumerate(("head", "new")):
-            nodes, ends = _nodes(running, query, f"{query.name}_{name}{state.slot}", count)
-            for number, own in store_rows(running, query, len(pattern.steps), states, known, nodes.tolist(), ends):
-                states[number][1][state.slot][kind] += own
-    return states
+            flags[5] = stored_dues(running, query, count, absences.index(state.slot))
+        # A match may have several cells, but its row stands once in the state
+        lists = [
+            matches.places(behind_all, *_nodes(running, query, f"{query.name}_{name}{state.slot}", count))
+            for name in ("head", "new")
+        ]
+        slots.append(StructColumn(list, [*lists, StructColumn(list, flags)]))
+    return StructColumn(list, [matches.columns(), StructColumn(list, slots)])
 
 
-def _nodes(running: Running, query: QueryText, name: str, count: int) -> tuple[Any, list[int]]:
-    """Return the nodes of so many lists, one list after the other, and where each begins and ends."""
+def _nodes(running: Running, query: QueryText, name: str, count: int) -> tuple[Any, Any]:
+    """Return how many nodes so many lists have, and the nodes, one list after the other."""
     arrays, prefix = running.arrays, query.name
-    order = numpy.empty(int(arrays[f"{prefix}_c_free"][1]), numpy.int64)
-    ends = numpy.zeros(count + 1, numpy.int64)
-    if name in arrays:
-        running.compiled.kernels.walk(arrays[name], arrays[f"{prefix}_c_next"], count, order, ends)
-    return arrays[f"{prefix}_c_of"][order[: ends[count]]], ends.tolist()
+    if name not in arrays:
+        return numpy.zeros(count, numpy.int64), numpy.zeros(0, numpy.int64)
+    lengths, cells = walked(running, arrays[name][:count], arrays[f"{prefix}_c_next"])
+    return lengths, arrays[f"{prefix}_c_of"][cells]

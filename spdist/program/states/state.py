@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from spdist.operators.core.state_columns import MapColumn, NumberColumn, StructColumn, ValueColumn, column_of, nothing
+from spdist.operators.core.state_columns import MapColumn, NumberColumn, StructColumn, ValueColumn, nothing
 from spdist.program.joins.shape import Joined
 from spdist.program.joins.side_text import NamedText
 from spdist.program.parts import QueryText
@@ -65,7 +65,7 @@ def stored_query(running: Running, query: QueryText, count: int) -> StructColumn
     if isinstance(query.read, Joined):
         return StructColumn(list, [totals, limits, nothing(count), *stored_sides(running, query, count)])
     if isinstance(query.read, Matched):
-        return StructColumn(list, [totals, column_of(stored_patterns(running, query, count)), limits])
+        return StructColumn(list, [totals, stored_patterns(running, query, count), limits])
     windows, processors = stored_windows(running, query, count), stored_processors(running, query, count)
     return StructColumn(list, [totals, windows, limits, processors])
 
