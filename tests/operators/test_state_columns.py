@@ -22,6 +22,7 @@ from spdist.operators.core.state_columns import (
     UnionColumn,
     ValueColumn,
     column_of,
+    no_entries,
     nothing,
     plain,
     unpacked,
@@ -47,7 +48,7 @@ def columns() -> dict[str, Column]:
             bytes([0, 1, 0]), [ValueColumn([1, None]), ListColumn(list, ValueColumn([2]), ValueColumn([3, 4]))]
         ),
         "empty lists": nothing(3),
-        "empty dictionaries": nothing(3, dict),
+        "empty dictionaries": no_entries(3),
     }
 
 

@@ -25,6 +25,8 @@ __all__ = [
     "UnionColumn",
     "ValueColumn",
     "column_of",
+    "in_turn",
+    "no_entries",
     "nothing",
     "plain",
     "unpacked",
@@ -251,10 +253,20 @@ def column_of(values: list[Any], depth: int = _DEEPEST) -> Column:
     return ListColumn(kind, ValueColumn(lengths), column_of(list(chain.from_iterable(values)), depth - 1))
 
 
-def nothing(count: int, kind: type = list) -> Column:
-    """Return so many lists, tuples, deques or dictionaries that hold nothing."""
-    lengths, none = NumberColumn(numpy.zeros(count, numpy.int8)), ValueColumn([])
-    return MapColumn(lengths, none, none) if kind is dict else ListColumn(kind, lengths, none)
+def in_turn(turns: Any, columns: Sequence[Column]) -> Column:
+    """Return values of several columns in turn, an array of bytes says of which one each is; of one as it is."""
+    found = numpy.flatnonzero(numpy.bincount(turns, minlength=len(columns)))
+    return columns[found[0]] if len(found) == 1 else UnionColumn(turns.astype(numpy.uint8).tobytes(), columns)
+
+
+def nothing(count: int) -> ListColumn:
+    """Return so many lists that hold nothing."""
+    return ListColumn(list, NumberColumn(numpy.zeros(count, numpy.int8)), ValueColumn([]))
+
+
+def no_entries(count: int) -> MapColumn:
+    """Return so many dictionaries that hold nothing."""
+    return MapColumn(NumberColumn(numpy.zeros(count, numpy.int8)), ValueColumn([]), ValueColumn([]))
 
 
 def unpacked(parts: Sequence[Any]) -> Column:

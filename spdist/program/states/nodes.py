@@ -6,6 +6,7 @@ Of a row only the attributes are there that the query reads when it leaves; the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -27,6 +28,7 @@ __all__ = [
     "group_words",
     "list_groups",
     "load_list",
+    "rows_of",
     "stored_list",
     "times_of",
     "walked",
@@ -151,6 +153,11 @@ def times_of(held: ListColumn) -> tuple[Any, Any]:
     times, _ = held.held.columns
     assert isinstance(times, NumberColumn)
     return times.array, held.lengths.array
+
+
+def rows_of(held: ListColumn) -> ListColumn:
+    """Return the rows of the events of lists, as lists."""
+    return replace(held, held=held.held.columns[1]) if isinstance(held.held, StructColumn) else held
 
 
 def walked(running: Running, first: Any, behind: Any) -> tuple[Any, Any]:

@@ -16,9 +16,9 @@ from spdist.operators.core.state_columns import (
     ListColumn,
     NumberColumn,
     StructColumn,
-    UnionColumn,
     ValueColumn,
     column_of,
+    in_turn,
     nothing,
 )
 from spdist.operators.patterns.absence import ABSENT
@@ -171,9 +171,7 @@ class StoredMatches:
             turns[there] = numpy.where(came, 1, 2)
         none, absent = numpy.count_nonzero(turns == 0), numpy.count_nonzero(turns == 2)
         events = StructColumn(tuple, [NumberColumn(times), rows]).at(numpy.flatnonzero(came))
-        columns = [ValueColumn([None] * none), events, ValueColumn([ABSENT] * absent)]
-        only = set(turns.tolist())
-        return columns[only.pop()] if len(only) == 1 else UnionColumn(turns.tobytes(), columns)
+        return in_turn(turns, [ValueColumn([None] * none), events, ValueColumn([ABSENT] * absent)])
 
 
 def _chains(

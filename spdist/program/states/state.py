@@ -12,7 +12,15 @@ from typing import Any
 
 import numpy
 
-from spdist.operators.core.state_columns import MapColumn, NumberColumn, StructColumn, ValueColumn, nothing
+from spdist.operators.core.state_columns import (
+    Column,
+    MapColumn,
+    NumberColumn,
+    StructColumn,
+    ValueColumn,
+    no_entries,
+    nothing,
+)
 from spdist.program.joins.shape import Joined
 from spdist.program.joins.side_text import NamedText
 from spdist.program.parts import QueryText
@@ -117,7 +125,8 @@ def _load_totals(running: Running, query: QueryText, number: int, state: Any) ->
 def _stored_totals(running: Running, query: QueryText, count: int) -> StructColumn:
     """Return groups, totals and those of ``having`` for each key of the partition."""
     everyone = numpy.arange(count)
-    groups, totals, having = nothing(count, dict), nothing(count), nothing(count, dict)
+    totals: Column = nothing(count)
+    groups, having = no_entries(count), no_entries(count)
     if query.conditions:
         # `having` knows no groups, so its aggregators are those of the group None
         slots = packed(running, query.conditions, everyone)

@@ -12,12 +12,20 @@ import numpy
 from spdist.functions.aggregators import distinct_key, distinct_real
 from spdist.language.types import Type
 from spdist.operators.base import Row
-from spdist.operators.core.state_columns import Column, StructColumn, column_of, nothing
+from spdist.operators.core.state_columns import (
+    Column,
+    ListColumn,
+    StructColumn,
+    ValueColumn,
+    column_of,
+    in_turn,
+    nothing,
+)
 from spdist.program.parts import Aggregate, QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, real_values, words_of
 
-__all__ = ["load_copied", "packed", "stored_copy", "unpack"]
+__all__ = ["first_or_copied", "load_copied", "packed", "stored_copies", "unpack"]
 
 
 def unpack(
@@ -146,13 +154,21 @@ def load_copied(running: Running, query: QueryText, number: int, row: Row | None
             running.arrays[name][number], running.arrays[f"{name}_n"][number] = values[0], nulls[0]
 
 
-def stored_copy(running: Running, query: QueryText, number: int) -> Row:
-    """Return the event that is copied for a key of the partition, as far as somebody looks at it; nothing else."""
+def stored_copies(running: Running, query: QueryText, count: int) -> StructColumn:
+    """Return the events that are copied for so many keys of the partition, as far as somebody looks at them."""
     arrays, types = running.arrays, query.read.types
-    row: list[Any] = [None] * len(types)
+    columns: list[Column] = [ValueColumn([None] * count)] * len(types)
     for place in query.tested:
         name = f"{query.name}_c_{place}"
         if name in arrays:
-            at = slice(number, number + 1)
-            (row[place],) = running.values.shown(arrays[name][at], arrays[f"{name}_n"][at], types[place])
-    return tuple(row)
+            columns[place] = running.values.stored(arrays[name][:count], arrays[f"{name}_n"][:count], types[place])
+    return StructColumn(tuple, columns)
+
+
+def first_or_copied(is_noted: Any, noted: Column, batch: ListColumn) -> Column:
+    """Return what a RESET copies of each key: of the open batch the first; else what is noted, where something is."""
+    lengths = numpy.array(batch.lengths.values(), numpy.int64)
+    firsts = batch.held.at((numpy.cumsum(lengths) - lengths)[lengths > 0])
+    turns = numpy.where(lengths > 0, 1, numpy.where(is_noted, 2, 0))
+    none = ValueColumn([None] * int((turns == 0).sum()))
+    return in_turn(turns, [none, firsts, noted.at(numpy.flatnonzero(turns == 2))])

@@ -92,17 +92,17 @@ class Rest:
         What stands in arrays of one number for each key (`ListStates.names`), as far as the program has these.
     due : list of int
         The wake-ups asked for.
-    more : Any
-        What else its kind knows; None where it has seen nothing.
     """
 
     noted: dict[str, int] = field(default_factory=dict)
     due: list[int] = field(default_factory=list)
-    more: Any = None
 
 
 class ListStates(WindowStates):
     """The state of a window that holds lists of events (`spdist.program.shape.Read.lists`).
+
+    Who says no more than the state of one key (`state`) has one made for each; where keys are many, `stored` and
+    `fresh` in its place give the arrays of all keys as they are.
 
     The last part of an operator's state is the wake-ups asked for, where there are timers.
     """

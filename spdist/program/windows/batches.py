@@ -6,12 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
+
+from spdist.operators.core.state_columns import (
+    Column,
+    NumberColumn,
+    StructColumn,
+    ValueColumn,
+    column_of,
+    nothing,
+)
 from spdist.program.parts import Event, QueryText
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.totals import load_copied, stored_copy
-from spdist.program.states.window import Lists, ListStates, Rest
+from spdist.program.states.dues import stored_dues
+from spdist.program.states.nodes import rows_of, stored_list
+from spdist.program.states.totals import first_or_copied, load_copied, stored_copies
+from spdist.program.states.window import Lists, ListStates
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
 from spdist.program.windows.kinds import EARLIEST, NONE, Batched, WindowCall
 from spdist.program.windows.period_text import PeriodWriter
@@ -74,13 +86,9 @@ class EachWriter(BatchWriter):
 
 
 class BatchStates(ListStates):
-    """The state of a window of batches.
-
-    `Rest.more` is the end of the open period, which is one for all keys, and the event that a RESET copies.
-    """
+    """The state of a window of batches: what is open and was released last, and the event that a RESET copies."""
 
     window: Batches
-    names = ("looked", "count", "came", "reset_at")
 
     def lists(self, state: Any) -> Lists:
         """Return the open batch, and the one released last."""
@@ -118,34 +126,52 @@ class BatchStates(ListStates):
             copied = self.copied(state) if passes else None
             load_copied(running, query, number, copied if self.window.counts or copied is None else copied[1])
 
-    def state(self, read: Read, lists: Lists, rest: Rest) -> Any:
-        """Return the operator's state."""
+    def stored(self, running: Running, query: QueryText, count: int) -> Column:
+        """Return the states of so many keys of a partition, by number; or one."""
         window = self.window
-        came = rest.noted.get("count" if window.counts else "came", 0)
-        ending, copy = rest.more or (None, ())
-        batch, before = list(lists.get("head", ())), list(lists.get("left", ()))
-        looked, reset_at = rest.noted.get("looked", 0), rest.noted.get("reset_at", EARLIEST)
+        lists = {name: stored_list(running, query, name, count) for name in query.read.lists}
+        batch, before = (lists.get(name, nothing(count)) for name in ("head", "left"))
+        came = self._noted(running, query, "count" if window.counts else "came", count)
+        looked = NumberColumn(self._noted(running, query, "looked", count))
         # Of the event that a RESET copies mostly nobody looks at more than whether there is one, and when it came.
-        nothing = copy or (None,) * len(read.schema)
+        copies = stored_copies(running, query, count)
+        reset_at = NumberColumn(self._noted(running, query, "reset_at", count, EARLIEST))
+        copied = StructColumn(tuple, [reset_at, copies])
         if window.chunked:
-            return [before, (reset_at, nothing) if came else None, looked]
+            return StructColumn(list, [before, first_or_copied(came != 0, copied, nothing(count)), looked])
         if window.span:
-            copied = batch[0] if batch else (reset_at, nothing) if came else None
-            return [batch, before, copied, looked, ending, rest.due]
-        is_copied = rest.noted.get("came", came)
-        return [batch, before, batch[0][1] if batch else nothing if is_copied else None, came, looked]
+            ending, dues = self._period(running, query, count)
+            return StructColumn(list, [batch, before, first_or_copied(came != 0, copied, batch), looked, ending, dues])
+        is_copied = came if f"{query.name}_came" not in running.arrays else running.arrays[f"{query.name}_came"][:count]
+        # Not the event, but its row
+        rows = rows_of(batch)
+        return StructColumn(
+            list, [batch, before, first_or_copied(is_copied != 0, copies, rows), NumberColumn(came), looked]
+        )
 
-    def rests(self, running: Running, query: QueryText, count: int) -> list[Rest]:
-        """Return what the windows know besides their lists; the wake-up of one that sleeps is asked for again."""
-        rests = super().rests(running, query, count)
-        ending, asleep = open_period(running, query, self.window.span, 0) if query.read.timed else (EARLIEST, 0)
+    def fresh(self, read: Read) -> Any:
+        """Return the state of a window that has seen nothing."""
+        if self.window.chunked:
+            return [[], None, 0]
+        return [[], [], None, 0, None, []] if self.window.span else [[], [], None, 0, 0]
+
+    def _noted(self, running: Running, query: QueryText, name: str, count: int, nothing_seen: int = 0) -> Any:
+        """Return one number of each key; a text declares only what it reads."""
+        array = running.arrays.get(f"{query.name}_{name}")
+        return numpy.full(count, nothing_seen) if array is None else array[:count]
+
+    def _period(self, running: Running, query: QueryText, count: int) -> tuple[Column, Column]:
+        """Return the end of the open period, and the wake-ups; that of a key that sleeps is asked for again."""
+        if not query.read.timed:
+            return ValueColumn([None] * count), nothing(count)
+        ending, asleep = open_period(running, query, self.window.span, 0)
+        dues: Column = stored_dues(running, query, count, query.operator)
         if asleep:
             # Operators know no sleep: the key that has opened the first period is woken at the end of each
-            rests[asleep - 1].due = [ending]
-        for number, rest in enumerate(rests):
-            copy = stored_copy(running, query, number) if self.window.passes else ()
-            rest.more = None if ending == EARLIEST else ending, copy
-        return rests
+            asked = dues.values()
+            asked[asleep - 1] = [ending]
+            dues = column_of(asked)
+        return ValueColumn([None if ending == EARLIEST else ending] * count), dues
 
 
 def open_period(running: Running, query: QueryText, span: int, number: int) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -13,14 +13,16 @@ import numpy
 from spdist.errors import SiddhiAppError
 from spdist.extension import catalog
 from spdist.language import ast
+from spdist.operators.core.state_columns import Column, NumberColumn, StructColumn, ValueColumn, nothing
 from spdist.operators.windows.condition import parsed_condition
 from spdist.program.expressions import NUMBER, NotTyped, Value
 from spdist.program.parts import Event, QueryText, indent
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
+from spdist.program.states.nodes import stored_list
 from spdist.program.states.totals import packed, unpack
-from spdist.program.states.window import Lists, ListStates, Rest
+from spdist.program.states.window import Lists, ListStates
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.condition_text import ConditionText, Seen, WindowBound
 from spdist.program.windows.kinds import Sliding, WindowCall, constant_of
@@ -302,10 +304,9 @@ class BoundBatchWriter(BatchWriter):
 
 
 class BoundStates(ListStates):
-    """The state of a window that a condition bounds; in `Rest.more` the condition's text, and its aggregators."""
+    """The state of a window that a condition bounds: the events held, the condition's text, and its aggregators."""
 
     window: Bounded
-    names = ("looked",)
 
     def lists(self, state: Any) -> Lists:
         """Return what is held."""
@@ -317,13 +318,20 @@ class BoundStates(ListStates):
         """Return how many events of the open batch somebody has looked at."""
         return {"looked": state[3]} if self.window.gathers else {}
 
-    def state(self, read: Read, lists: Lists, rest: Rest) -> Any:
-        """Return the operator's state."""
-        condition = rest.more or [None, []]
+    def stored(self, running: Running, query: QueryText, count: int) -> Column:
+        """Return the states of so many keys of a partition, by number; or one."""
+        held = {name: stored_list(running, query, name, count) for name in query.read.lists}
+        text, slots = [self.window.bound.text] * count, packed(running, query.bounding, numpy.arange(count))
+        condition = StructColumn(list, [ValueColumn(text), slots])
         if not self.window.gathers:
-            return [deque(lists["head"]), condition]
-        looked = rest.noted.get("looked", 0)
-        return [list(lists.get("head", ())), list(lists["left"]), [], looked, condition]
+            return StructColumn(list, [replace(held["head"], kind=deque), condition])
+        looked = running.arrays.get(f"{query.name}_looked")
+        seen = NumberColumn(numpy.zeros(count, numpy.int64) if looked is None else looked[:count])
+        return StructColumn(list, [held.get("head", nothing(count)), held["left"], nothing(count), seen, condition])
+
+    def fresh(self, read: Read) -> Any:
+        """Return the state of a window that has seen nothing."""
+        return [[], [], [], 0, [None, []]] if self.window.gathers else [deque(), [None, []]]
 
     def load_more(
         self,
@@ -336,10 +344,3 @@ class BoundStates(ListStates):
         for number, state in states:
             _, totals = state[-1]
             unpack(running, query, query.bounding, number, totals)
-
-    def rests(self, running: Running, query: QueryText, count: int) -> list[Rest]:
-        """Return what the windows know besides their lists."""
-        rests = super().rests(running, query, count)
-        for rest, slots in zip(rests, packed(running, query.bounding, numpy.arange(count)).values(), strict=True):
-            rest.more = [self.window.bound.text, slots]
-        return rests

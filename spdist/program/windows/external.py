@@ -10,16 +10,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy
+
 from spdist.language.types import Type
-from spdist.operators.core.state_columns import Column
+from spdist.operators.core.state_columns import (
+    Column,
+    NumberColumn,
+    StructColumn,
+    ValueColumn,
+    column_of,
+    in_turn,
+    nothing,
+)
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
 from spdist.program.parts import Event, QueryText, indent
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.nodes import stored_list
-from spdist.program.states.totals import load_copied, stored_copy
-from spdist.program.states.window import Lists, ListStates, Rest
+from spdist.program.states.dues import stored_dues
+from spdist.program.states.nodes import rows_of, stored_list
+from spdist.program.states.totals import first_or_copied, load_copied, stored_copies
+from spdist.program.states.window import Lists, ListStates
 from spdist.program.timer_text import NEVER, TimerWriter
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.kinds import EARLIEST, Batched, Sliding, WindowCall
@@ -274,7 +285,6 @@ class ExternalBatchStates(ListStates):
     """
 
     window: ExternalTimeBatch
-    names = (*_TIMES, "came")
 
     def lists(self, state: Any) -> Lists:
         """Return the open batch, and the one released last."""
@@ -296,28 +306,46 @@ class ExternalBatchStates(ListStates):
         for number, state in states:
             load_copied(running, query, number, state[2])
 
-    def state(self, read: Read, lists: Lists, rest: Rest) -> Any:
-        """Return the operator's state."""
-        batch, before = list(lists.get("head", ())), list(lists.get("left", ()))
-        times: list[Any] = [self.window.start or 0, None, 0, 0, False]
-        if rest.noted.get("ending", EARLIEST) != EARLIEST:
-            begin, ending, reached, awaited, flushed = (rest.noted.get(name, 0) for name in _TIMES)
-            times = [begin, ending, reached, awaited, flushed != 0]
-        came = rest.noted.get("came", bool(batch))
-        return [batch, before, (rest.more or batch[0][1]) if came else None, times, rest.due]
+    def stored(self, running: Running, query: QueryText, count: int) -> Column:
+        """Return the states of so many keys of a partition, by number; or one."""
+        lists = {name: stored_list(running, query, name, count) for name in query.read.lists}
+        batch, before = (lists.get(name, nothing(count)) for name in ("head", "left"))
+        copies, came = stored_copies(running, query, count), running.arrays.get(f"{query.name}_came")
+        copied = first_or_copied(numpy.zeros(count, bool), copies, rows_of(batch))
+        if came is not None:
+            there = came[:count] != 0
+            copied = in_turn(there, [ValueColumn([None] * int((~there).sum())), copies.at(numpy.flatnonzero(there))])
+        times, dues = self._times(running, query, count)
+        return StructColumn(list, [batch, before, copied, times, dues])
 
-    def rests(self, running: Running, query: QueryText, count: int) -> list[Rest]:
-        """Return what the windows know besides their lists; those that sleep ask for their wake-up again."""
-        rests, timeout = super().rests(running, query, count), self.window.timeout
-        for number, rest in enumerate(rests):
-            rest.more = stored_copy(running, query, number) if "came" in rest.noted else None
-        if not timeout:
-            return rests
-        for number, rest in enumerate(rests):
-            if (awaited := awaited_again(running, query, number, timeout)) is not None:
-                rest.noted["awaited"] = awaited
-                rest.due.append(awaited)
-        return rests
+    def fresh(self, read: Read) -> Any:
+        """Return the state of a window that has seen nothing."""
+        return [[], [], None, [self.window.start or 0, None, 0, 0, False], []]
+
+    def _times(self, running: Running, query: QueryText, count: int) -> tuple[Column, Column]:
+        """Return the times, and the wake-ups; those that sleep ask for theirs again."""
+        arrays, timeout = running.arrays, self.window.timeout
+        none = {"ending": EARLIEST}
+        noted = {
+            name: numpy.full(count, none.get(name, 0)) if array is None else array[:count].copy()
+            for name in _TIMES
+            for array in (arrays.get(f"{query.name}_{name}"),)
+        }
+        dues: Column = stored_dues(running, query, count, query.operator) if query.read.timed else nothing(count)
+        if timeout:
+            asked = dues.values()
+            for number in numpy.flatnonzero(arrays[f"{query.name}_asleep"][:count]).tolist():
+                if (awaited := awaited_again(running, query, number, timeout)) is not None:
+                    noted["awaited"][number] = awaited
+                    asked[number].append(awaited)
+            dues = column_of(asked)
+        is_open = noted["ending"] != EARLIEST
+        begin = numpy.where(is_open, noted["begin"], self.window.start or 0)
+        reached, awaited_at = (numpy.where(is_open, noted[name], 0) for name in ("reached", "awaited"))
+        flushed = is_open & (noted["flushed"] != 0)
+        columns = [begin, noted["ending"], reached, awaited_at, flushed]
+        nulls = [None, ~is_open, None, None, None]
+        return StructColumn(list, list(map(NumberColumn, columns, nulls))), dues
 
 
 def awaited_again(running: Running, query: QueryText, number: int, timeout: int) -> int | None:

@@ -78,8 +78,6 @@ class PassingWriter(WindowWriter):
 class SlidingStates(ListStates):
     """The state of a window that events leave one by one, oldest first: those held, and what timers know."""
 
-    names = ("latest",)
-
     def lists(self, state: Any) -> Lists:
         """Return what is held."""
         return {"head": state[0] if self.window.span else state}

@@ -13,13 +13,15 @@ import numpy
 
 from spdist.language import ast
 from spdist.language.types import Type
+from spdist.operators.core.state_columns import Column
 from spdist.operators.windows.sort import PLACES
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
 from spdist.program.parts import QueryText, indent
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.window import Lists, ListStates, Rest
+from spdist.program.states.nodes import stored_list
+from spdist.program.states.window import Lists, ListStates
 from spdist.program.windows.kinds import Sliding, WindowCall, constant_of, size_of
 from spdist.program.windows.sliding import Latest
 from spdist.program.windows.text import WindowWriter
@@ -204,9 +206,13 @@ class SortedStates(ListStates):
             raise ValueError("a null has no place in an order")
         return {"head": state}
 
-    def state(self, read: Read, lists: Lists, rest: Rest) -> Any:
-        """Return the operator's state."""
-        return list(lists["head"])
+    def stored(self, running: Running, query: QueryText, count: int) -> Column:
+        """Return the states of so many keys of a partition, by number; or one."""
+        return stored_list(running, query, "head", count)
+
+    def fresh(self, read: Read) -> Any:
+        """Return the state of a window that has seen nothing."""
+        return []
 
     def load_more(
         self,

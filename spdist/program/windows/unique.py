@@ -20,7 +20,7 @@ from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.dues import load_dues, stored_dues
 from spdist.program.states.nodes import events_of_nodes, fill_nodes
-from spdist.program.states.totals import load_copied, stored_copy
+from spdist.program.states.totals import load_copied, stored_copies
 from spdist.program.states.unique import UniqueState, list_keys, load_sent, load_unique, stored_unique
 from spdist.program.states.window import WindowStates
 from spdist.program.windows.batch_text import BatchWriter
@@ -200,10 +200,11 @@ class UniqueStates(WindowStates):
         shown = partial(events_of_nodes, running, query)
         found = stored_unique(running, query, self.window, count, lambda order: shown(order).values())
         came = running.arrays.get(f"{query.name}_came")
+        copies = stored_copies(running, query, count).values()
         for number, state in enumerate(found):
             # Where nothing looks at the event, nobody notes whether there is one: an open batch has it
             is_known = bool(state.by_key) if came is None else came[number] != 0
-            state.copied = stored_copy(running, query, number) if is_known or self.window.time is None else None
+            state.copied = copies[number] if is_known or self.window.time is None else None
         dues = stored_dues(running, query, count, query.operator).values() if read.timed else []
         for number, (state, due) in enumerate(zip(found, dues, strict=False)):
             state.due = due
