@@ -56,7 +56,7 @@ def test_long_lists_of_tuples_come_back_as_they_were(events: Any, short: int, ki
         "other": [kind(uneven), [[events]], dict(zip("abcdefghij", events, strict=False))],
     }
     for many in (2, 8, 1000):  # by columns or, as older versions have packed it, value by value
-        with patch.object(codec, "_MANY", many):
+        with patch.multiple(codec, _MANY=many, _MANY_TUPLES=many):
             again = decode(encode(state))
         assert again == state
         assert kinds(again) == kinds(state)
@@ -64,7 +64,7 @@ def test_long_lists_of_tuples_come_back_as_they_were(events: Any, short: int, ki
 
 @given(_states)
 def test_whatever_is_packed_by_columns_comes_back_as_it_was(state: Any) -> None:
-    with patch.object(codec, "_MANY", 1):
+    with patch.multiple(codec, _MANY=1, _MANY_TUPLES=1):
         again = decode(encode([state]))
     assert again == [state]
     assert kinds(again) == kinds([state])

@@ -40,8 +40,9 @@ _TUPLE, _DEQUE, _SET, _FROZENSET = 1, 2, 3, 4
 _LONG, _FLOAT, _MAP, _JSON_OBJECT, _JSON_ARRAY, _OPAQUE, _DECIMAL, _INTEGER, _HASH_SET = range(5, 14)
 #: 14 and 15 are what 0.33 has written for lists and dictionaries of tuples: columns, and keys with columns.
 _TUPLES, _KEYED, _COLUMN = 14, 15, 16
-#: Lists and dictionaries of so many lists or dictionaries are packed by columns; those of fewer are looked through.
-_MANY = 64
+#: Of so many lists or dictionaries there are columns, and of so many tuples, as windows and tables have them, which are
+#: mostly of one shape; where there are fewer, each is looked through.
+_MANY, _MANY_TUPLES = 64, 8
 _HOLDERS = frozenset({list, tuple, deque, dict})
 
 _CODES: dict[type, int] = {
@@ -88,9 +89,10 @@ def _by_columns(value: Any) -> Any:
     if kind not in _HOLDERS:
         return value
     held = list(value.values() if kind is dict else value)
-    if _HOLDERS.isdisjoint(map(type, held)):
+    types = set(map(type, held))
+    if _HOLDERS.isdisjoint(types):
         return value
-    if len(held) >= _MANY:
+    if len(held) >= (_MANY_TUPLES if types == {tuple} else _MANY):
         return column_of([value])
     if kind is dict:
         return dict(zip(value, map(_by_columns, held), strict=True))

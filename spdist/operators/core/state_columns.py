@@ -284,7 +284,7 @@ def unpacked(parts: Sequence[Any]) -> Column:
         return NumberColumn.unpacked(*rest)
     if form == TextColumn.form:
         numbers, texts = rest
-        return TextColumn(numpy.asarray(unpacked(numbers).values(), numpy.int64), texts)
+        return TextColumn(NumberColumn.unpacked(*numbers[1:]).array, texts)
     if form == StructColumn.form:
         kind, columns = rest
         return StructColumn(_KINDS[kind], [unpacked(column) for column in columns])
