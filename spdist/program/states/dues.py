@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy
 
-from spdist.operators.core.state_columns import ListColumn, NumberColumn
+from spdist.operators.core.state_columns import ListColumn, NumberColumn, nothing
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.nodes import walked
 from spdist.program.timer_text import RATE_LIMIT, rank
 
-__all__ = ["load_dues", "stored_dues"]
+__all__ = ["load_dues", "stored_dues", "window_dues"]
 
 
 def load_dues(running: Running, query: QueryText, number: int, dues: Sequence[int], operator: int = 0) -> None:
@@ -38,3 +38,8 @@ def stored_dues(running: Running, query: QueryText, count: int, operator: int = 
     behind[last[last >= 0]] = -1
     lengths, order = walked(running, first, behind)
     return ListColumn(list, NumberColumn(lengths), NumberColumn(arrays[f"{prefix}_due_at"][order]))
+
+
+def window_dues(running: Running, query: QueryText, count: int) -> ListColumn:
+    """Return the wake-ups that the windows of so many keys have asked for; none where the program has no timers."""
+    return stored_dues(running, query, count, query.operator) if query.read.timed else nothing(count)

@@ -16,7 +16,7 @@ from spdist.java.numbers import text_of
 from spdist.language.types import Type
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.core.handlers import FilterPlan, Flow
-from spdist.operators.core.state_columns import Column, ListColumn, NumberColumn, StructColumn, ValueColumn
+from spdist.operators.core.state_columns import Column, ListColumn, NumberColumn, StructColumn, ValueColumn, nothing
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
@@ -141,8 +141,10 @@ def _groups(running: Running, query: QueryText, instances: Any, columns: dict[in
 
 
 def stored_list(running: Running, query: QueryText, name: str, count: int) -> ListColumn:
-    """Return the events of the lists of so many keys."""
+    """Return the events of the lists of so many keys; none where the program has no such list."""
     prefix, arrays = query.name, running.arrays
+    if name not in query.read.lists:
+        return nothing(count)
     lengths, order = walked(running, arrays[f"{prefix}_{name}"][:count], arrays[f"{prefix}_next"])
     return ListColumn(list, NumberColumn(lengths), events_of_nodes(running, query, order))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any
 
 import numpy
 
 from spdist.language import ast
 from spdist.operators.base import CURRENT, EXPIRED
-from spdist.operators.core.state_columns import Column, ValueColumn, column_of
+from spdist.operators.core.state_columns import Column, ListColumn, NumberColumn, ValueColumn, column_of
 from spdist.operators.selection.rates import Result
 from spdist.program.parts import QueryText, ticks
 from spdist.program.queries.snapshot_text import ContentWriter, GroupsWriter, shown_totals, snapshot_writer
@@ -19,7 +19,7 @@ from spdist.program.running.running import Running
 from spdist.program.shape import Query
 from spdist.program.states.dues import stored_dues
 from spdist.program.states.key_words import key_numbers
-from spdist.program.states.nodes import group_keys, group_words
+from spdist.program.states.nodes import group_keys, group_words, walked
 from spdist.program.timer_text import RATE_LIMIT, rank
 
 __all__ = ["fresh_limit", "load_limits", "stored_limits"]
@@ -185,9 +185,7 @@ def _load_held(running: Running, query: QueryText, held: Sequence[tuple[int, Sna
 def _stored_held(running: Running, query: QueryText, count: int) -> list[list[tuple[Any, int, Result]]]:
     """Return what is held back for so many keys: the key of the group, its number, and the result."""
     prefix, arrays = f"{query.name}_l", running.arrays
-    order = numpy.empty(int(arrays[f"{prefix}_head_size"][:count].sum()), numpy.int64)
-    ends = numpy.zeros(count + 1, numpy.int64)
-    running.compiled.kernels.walk(arrays[f"{prefix}_head"], arrays[f"{prefix}_next"], count, order, ends)
+    lengths, order = walked(running, arrays[f"{prefix}_head"][:count], arrays[f"{prefix}_next"])
     columns = []
     for place, type in enumerate(query.read.checked.output.types):
         name = f"{prefix}_{place}"
@@ -202,14 +200,14 @@ def _stored_held(running: Running, query: QueryText, count: int) -> list[list[tu
     rows = zip(*columns, strict=True)
     results = list(zip(kinds, arrays[f"{prefix}_ts"][order].tolist(), rows, strict=True))
     keys: list[Any] = [None] * len(results)
-    groups = numpy.repeat(numpy.arange(count), numpy.diff(ends)).tolist()
+    groups = numpy.repeat(numpy.arange(count), lengths).tolist()
     if f"{prefix}_of" in arrays:
         numbers, _, known = group_keys(running, query, f"{query.name}_l_k")
         by_number = dict(zip(numbers.tolist(), known.values(), strict=True))
         groups = arrays[f"{prefix}_of"][order].tolist()
         keys = [by_number[group] for group in groups]
     found = list(zip(keys, groups, results, strict=True))
-    return [found[begin:end] for begin, end in pairwise(ends.tolist())]
+    return ListColumn(list, NumberColumn(lengths), ValueColumn(found)).values()
 
 
 def _ticking(running: Running, query: QueryText, count: int) -> list[tuple[int, list[int]]]:

@@ -11,6 +11,7 @@ from spdist.operators.base import Row
 from spdist.program.expressions import is_typed
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, words_of
+from spdist.program.states.nodes import walked
 from spdist.program.tables.shape import LoopTable
 from spdist.program.tables.text import COUNT, MOST, NEXT, REFUSED, TableIndex, indexes_of
 
@@ -97,9 +98,7 @@ def used_tables(running: Running) -> list[LoopTable]:
 def row_nodes(running: Running, table: LoopTable) -> Any:
     """Return the nodes of the rows of a table, in its order."""
     arrays, name = running.arrays, table.name
-    order = numpy.empty(int(arrays[f"{name}_info"][COUNT]), numpy.int64)
-    ends = numpy.zeros(2, numpy.int64)
-    running.compiled.kernels.walk(arrays[f"{name}_first"], arrays[f"{name}_after"], 1, order, ends)
+    _, order = walked(running, arrays[f"{name}_first"][:1], arrays[f"{name}_after"])
     return order
 
 

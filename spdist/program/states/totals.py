@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy
@@ -15,6 +14,7 @@ from spdist.operators.base import Row
 from spdist.operators.core.state_columns import (
     Column,
     ListColumn,
+    NumberColumn,
     StructColumn,
     ValueColumn,
     column_of,
@@ -24,6 +24,7 @@ from spdist.operators.core.state_columns import (
 from spdist.program.parts import Aggregate, QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, real_values, words_of
+from spdist.program.states.nodes import walked
 
 __all__ = ["first_or_copied", "load_copied", "packed", "stored_copies", "unpack"]
 
@@ -83,14 +84,8 @@ def _load_candidates(running: Running, aggregate: Aggregate, group: int, values:
 
 def _candidates(running: Running, aggregate: Aggregate, numbers: Any) -> list[deque[Any]]:
     arrays, name = running.arrays, aggregate.prefix
-    nodes = int(arrays[f"{name}_free"][1])
-    order = numpy.empty(nodes, numpy.int64)
-    ends = numpy.zeros(len(numbers) + 1, numpy.int64)
-    first = arrays[f"{name}_ends"][2 * numbers]
-    running.compiled.kernels.walk(first, arrays[f"{name}_after"], len(numbers), order, ends)
-    bounds = ends.tolist()
-    values = arrays[f"{name}_value"][order[: bounds[-1]]].tolist()
-    found = [deque(values[begin:end]) for begin, end in pairwise(bounds)]
+    lengths, order = walked(running, arrays[f"{name}_ends"][2 * numbers], arrays[f"{name}_after"])
+    found = ListColumn(deque, NumberColumn(lengths), NumberColumn(arrays[f"{name}_value"][order])).values()
     for slot in aggregate.slots:
         for own, result in zip(found, arrays[slot][numbers].tolist(), strict=True):
             # Not `!=`: NaN is the same result as NaN

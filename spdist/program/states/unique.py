@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy
@@ -15,6 +14,7 @@ from spdist.operators.base import Arrival, Row
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, known_keys, real_key, words_of
+from spdist.program.states.nodes import walked
 from spdist.program.windows.kinds import EARLIEST, Batched, Found, Kept, Unique
 
 __all__ = ["UniqueState", "list_keys", "load_keys", "load_sent", "load_unique", "stored_unique"]
@@ -298,7 +298,5 @@ def _store_counts(running: Running, query: QueryText, number: int, state: Unique
 def _listed(running: Running, query: QueryText, name: str, count: int) -> list[Any]:
     """Return the nodes of the lists of so many keys."""
     arrays = running.arrays
-    order = numpy.empty(int(arrays[f"{name}_size"][:count].sum()), numpy.int64)
-    ends = numpy.zeros(count + 1, numpy.int64)
-    running.compiled.kernels.walk(arrays[name], arrays[f"{query.name}_next"], count, order, ends)
-    return [order[begin:end] for begin, end in pairwise(ends.tolist())]
+    lengths, order = walked(running, arrays[name][:count], arrays[f"{query.name}_next"])
+    return numpy.split(order, numpy.cumsum(lengths))[:-1]

@@ -10,16 +10,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy
+
 from spdist.operators.base import Arrival
-from spdist.operators.core.state_columns import Column, ValueColumn, column_of, nothing
+from spdist.operators.core.state_columns import Column, ValueColumn, column_of
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.dues import load_dues, stored_dues
+from spdist.program.states.dues import load_dues, window_dues
 from spdist.program.states.nodes import load_list, stored_list
 from spdist.program.windows.kinds import EARLIEST, FAR, Kept
 
-__all__ = ["ListStates", "Lists", "Rest", "WindowStates", "fresh_window", "load_window", "stored_windows"]
+__all__ = [
+    "ListStates",
+    "Lists",
+    "Rest",
+    "WindowStates",
+    "fresh_window",
+    "load_window",
+    "noted_numbers",
+    "stored_windows",
+]
 
 #: The events of each list of a window (`spdist.program.shape.Read.lists`).
 Lists = Mapping[str, Sequence[Arrival]]
@@ -39,6 +50,12 @@ def stored_windows(running: Running, query: QueryText, count: int) -> Column:
         return ValueColumn([None] * count)
     found: Column = window.states.stored(running, query, count)
     return found
+
+
+def noted_numbers(running: Running, query: QueryText, name: str, count: int, nothing_seen: int = 0) -> Any:
+    """Return one number of each key, as an array; a text declares only what it reads, so it may not be there."""
+    array = running.arrays.get(f"{query.name}_{name}")
+    return numpy.full(count, nothing_seen) if array is None else array[:count]
 
 
 def fresh_window(read: Read) -> Any:
@@ -172,7 +189,7 @@ class ListStates(WindowStates):
         """Return what the windows of so many keys know besides their lists."""
         arrays = {name: running.arrays.get(f"{query.name}_{name}") for name in self.names}
         columns = {name: array[:count].tolist() for name, array in arrays.items() if array is not None}
-        dues = (stored_dues(running, query, count, query.operator) if query.read.timed else nothing(count)).values()
+        dues = window_dues(running, query, count).values()
         return [
             Rest({name: column[number] for name, column in columns.items()}, dues[number]) for number in range(count)
         ]

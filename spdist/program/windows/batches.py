@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy
-
 from spdist.operators.core.state_columns import (
     Column,
     NumberColumn,
@@ -20,10 +18,10 @@ from spdist.program.parts import Event, QueryText
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.dues import stored_dues
+from spdist.program.states.dues import window_dues
 from spdist.program.states.nodes import rows_of, stored_list
 from spdist.program.states.totals import first_or_copied, load_copied, stored_copies
-from spdist.program.states.window import Lists, ListStates
+from spdist.program.states.window import Lists, ListStates, noted_numbers
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
 from spdist.program.windows.kinds import EARLIEST, NONE, Batched, WindowCall
 from spdist.program.windows.period_text import PeriodWriter
@@ -129,13 +127,12 @@ class BatchStates(ListStates):
     def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""
         window = self.window
-        lists = {name: stored_list(running, query, name, count) for name in query.read.lists}
-        batch, before = (lists.get(name, nothing(count)) for name in ("head", "left"))
-        came = self._noted(running, query, "count" if window.counts else "came", count)
-        looked = NumberColumn(self._noted(running, query, "looked", count))
+        batch, before = (stored_list(running, query, name, count) for name in ("head", "left"))
+        came = noted_numbers(running, query, "count" if window.counts else "came", count)
+        looked = NumberColumn(noted_numbers(running, query, "looked", count))
         # Of the event that a RESET copies mostly nobody looks at more than whether there is one, and when it came.
         copies = stored_copies(running, query, count)
-        reset_at = NumberColumn(self._noted(running, query, "reset_at", count, EARLIEST))
+        reset_at = NumberColumn(noted_numbers(running, query, "reset_at", count, EARLIEST))
         copied = StructColumn(tuple, [reset_at, copies])
         if window.chunked:
             return StructColumn(list, [before, first_or_copied(came != 0, copied, nothing(count)), looked])
@@ -155,17 +152,12 @@ class BatchStates(ListStates):
             return [[], None, 0]
         return [[], [], None, 0, None, []] if self.window.span else [[], [], None, 0, 0]
 
-    def _noted(self, running: Running, query: QueryText, name: str, count: int, nothing_seen: int = 0) -> Any:
-        """Return one number of each key; a text declares only what it reads."""
-        array = running.arrays.get(f"{query.name}_{name}")
-        return numpy.full(count, nothing_seen) if array is None else array[:count]
-
     def _period(self, running: Running, query: QueryText, count: int) -> tuple[Column, Column]:
         """Return the end of the open period, and the wake-ups; that of a key that sleeps is asked for again."""
         if not query.read.timed:
             return ValueColumn([None] * count), nothing(count)
         ending, asleep = open_period(running, query, self.window.span, 0)
-        dues: Column = stored_dues(running, query, count, query.operator)
+        dues: Column = window_dues(running, query, count)
         if asleep:
             # Operators know no sleep: the key that has opened the first period is woken at the end of each
             asked = dues.values()

@@ -8,14 +8,14 @@ from typing import Any
 
 from spdist.java.cron import CronExpression
 from spdist.language import ast
-from spdist.operators.core.state_columns import Column, StructColumn, nothing
+from spdist.operators.core.state_columns import Column, StructColumn
 from spdist.program.expressions import NUMBER
 from spdist.program.parts import Event, QueryText
 from spdist.program.registry import WINDOWS
 from spdist.program.running.orders import firing_of
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.dues import stored_dues
+from spdist.program.states.dues import window_dues
 from spdist.program.states.nodes import stored_list
 from spdist.program.states.window import Lists, ListStates
 from spdist.program.timer_text import NEVER, TimerWriter
@@ -162,8 +162,7 @@ class CronStates(ListStates):
     def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""
         held = [stored_list(running, query, name, count) for name in ("head", "left")]
-        dues = stored_dues(running, query, count, query.operator) if query.read.timed else nothing(count)
-        return StructColumn(list, [*held, dues])
+        return StructColumn(list, [*held, window_dues(running, query, count)])
 
     def fresh(self, read: Read) -> Any:
         """Return the state of a window that has seen nothing."""

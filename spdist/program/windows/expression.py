@@ -22,7 +22,7 @@ from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.nodes import stored_list
 from spdist.program.states.totals import packed, unpack
-from spdist.program.states.window import Lists, ListStates
+from spdist.program.states.window import Lists, ListStates, noted_numbers
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.condition_text import ConditionText, Seen, WindowBound
 from spdist.program.windows.kinds import Sliding, WindowCall, constant_of
@@ -320,14 +320,13 @@ class BoundStates(ListStates):
 
     def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""
-        held = {name: stored_list(running, query, name, count) for name in query.read.lists}
+        head, left = (stored_list(running, query, name, count) for name in ("head", "left"))
         text, slots = [self.window.bound.text] * count, packed(running, query.bounding, numpy.arange(count))
         condition = StructColumn(list, [ValueColumn(text), slots])
         if not self.window.gathers:
-            return StructColumn(list, [replace(held["head"], kind=deque), condition])
-        looked = running.arrays.get(f"{query.name}_looked")
-        seen = NumberColumn(numpy.zeros(count, numpy.int64) if looked is None else looked[:count])
-        return StructColumn(list, [held.get("head", nothing(count)), held["left"], nothing(count), seen, condition])
+            return StructColumn(list, [replace(head, kind=deque), condition])
+        looked = NumberColumn(noted_numbers(running, query, "looked", count))
+        return StructColumn(list, [head, left, nothing(count), looked, condition])
 
     def fresh(self, read: Read) -> Any:
         """Return the state of a window that has seen nothing."""

@@ -17,9 +17,7 @@ from spdist.operators.core.state_columns import (
     Column,
     NumberColumn,
     StructColumn,
-    ValueColumn,
     column_of,
-    in_turn,
     nothing,
 )
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
@@ -27,10 +25,10 @@ from spdist.program.parts import Event, QueryText, indent
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.dues import stored_dues
+from spdist.program.states.dues import window_dues
 from spdist.program.states.nodes import rows_of, stored_list
 from spdist.program.states.totals import first_or_copied, load_copied, stored_copies
-from spdist.program.states.window import Lists, ListStates
+from spdist.program.states.window import Lists, ListStates, noted_numbers
 from spdist.program.timer_text import NEVER, TimerWriter
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.kinds import EARLIEST, Batched, Sliding, WindowCall
@@ -308,13 +306,11 @@ class ExternalBatchStates(ListStates):
 
     def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""
-        lists = {name: stored_list(running, query, name, count) for name in query.read.lists}
-        batch, before = (lists.get(name, nothing(count)) for name in ("head", "left"))
-        copies, came = stored_copies(running, query, count), running.arrays.get(f"{query.name}_came")
-        copied = first_or_copied(numpy.zeros(count, bool), copies, rows_of(batch))
-        if came is not None:
-            there = came[:count] != 0
-            copied = in_turn(there, [ValueColumn([None] * int((~there).sum())), copies.at(numpy.flatnonzero(there))])
+        batch, before = (stored_list(running, query, name, count) for name in ("head", "left"))
+        came = noted_numbers(running, query, "came", count) != 0
+        # Where it is noted whether an event is copied, it need not be the first one of the open batch
+        firsts = nothing(count) if f"{query.name}_came" in running.arrays else rows_of(batch)
+        copied = first_or_copied(came, stored_copies(running, query, count), firsts)
         times, dues = self._times(running, query, count)
         return StructColumn(list, [batch, before, copied, times, dues])
 
@@ -325,27 +321,23 @@ class ExternalBatchStates(ListStates):
     def _times(self, running: Running, query: QueryText, count: int) -> tuple[Column, Column]:
         """Return the times, and the wake-ups; those that sleep ask for theirs again."""
         arrays, timeout = running.arrays, self.window.timeout
-        none = {"ending": EARLIEST}
-        noted = {
-            name: numpy.full(count, none.get(name, 0)) if array is None else array[:count].copy()
-            for name in _TIMES
-            for array in (arrays.get(f"{query.name}_{name}"),)
-        }
-        dues: Column = stored_dues(running, query, count, query.operator) if query.read.timed else nothing(count)
+        begin, reached, awaited_at, flushed = (
+            noted_numbers(running, query, name, count).copy() for name in ("begin", "reached", "awaited", "flushed")
+        )
+        ending = noted_numbers(running, query, "ending", count, EARLIEST)
+        dues: Column = window_dues(running, query, count)
         if timeout:
             asked = dues.values()
             for number in numpy.flatnonzero(arrays[f"{query.name}_asleep"][:count]).tolist():
                 if (awaited := awaited_again(running, query, number, timeout)) is not None:
-                    noted["awaited"][number] = awaited
+                    awaited_at[number] = awaited
                     asked[number].append(awaited)
             dues = column_of(asked)
-        is_open = noted["ending"] != EARLIEST
-        begin = numpy.where(is_open, noted["begin"], self.window.start or 0)
-        reached, awaited_at = (numpy.where(is_open, noted[name], 0) for name in ("reached", "awaited"))
-        flushed = is_open & (noted["flushed"] != 0)
-        columns = [begin, noted["ending"], reached, awaited_at, flushed]
-        nulls = [None, ~is_open, None, None, None]
-        return StructColumn(list, list(map(NumberColumn, columns, nulls))), dues
+        is_open = ending != EARLIEST
+        begin[~is_open], reached[~is_open], awaited_at[~is_open] = self.window.start or 0, 0, 0
+        numbers = (begin, ending, reached, awaited_at, is_open & (flushed != 0))
+        nulls = (None, ~is_open, None, None, None)
+        return StructColumn(list, list(map(NumberColumn, numbers, nulls))), dues
 
 
 def awaited_again(running: Running, query: QueryText, number: int, timeout: int) -> int | None:

@@ -11,12 +11,12 @@ import numpy
 from spdist.java.objects import bucket_of, concurrent_capacity
 from spdist.language.types import Type
 from spdist.operators.base import Arrival
-from spdist.operators.core.state_columns import Column, StructColumn, column_of, nothing
+from spdist.operators.core.state_columns import Column, StructColumn, column_of
 from spdist.program.parts import QueryText
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.dues import stored_dues
+from spdist.program.states.dues import window_dues
 from spdist.program.states.key_words import key_numbers
 from spdist.program.states.nodes import stored_list
 from spdist.program.states.window import Lists, ListStates
@@ -121,8 +121,8 @@ class SessionStates(ListStates):
         slots = count if self.window.key is None else int(running.arrays[f"{query.name}_s_k_meta"][0])
         held, *before = (stored_list(running, query, name, slots).values() for name in query.read.lists)
         earlier = before[0] if before else [[]] * slots
-        dues = stored_dues(running, query, count, query.operator) if query.read.timed else nothing(count)
-        return StructColumn(list, [column_of(self._sessions(running, query, held, earlier, count)), dues])
+        sessions = column_of(self._sessions(running, query, held, earlier, count))
+        return StructColumn(list, [sessions, window_dues(running, query, count)])
 
     def _sessions(
         self,

@@ -15,9 +15,9 @@ from spdist.program.parts import QueryText
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.dues import stored_dues
+from spdist.program.states.dues import window_dues
 from spdist.program.states.nodes import stored_list, times_of
-from spdist.program.states.window import Lists, ListStates
+from spdist.program.states.window import Lists, ListStates, noted_numbers
 from spdist.program.windows.kinds import EARLIEST, Sliding, WindowCall, size_of
 from spdist.program.windows.text import WindowWriter
 
@@ -92,9 +92,8 @@ class SlidingStates(ListStates):
         if not span:
             return held
         if query.read.timed:
-            latest = running.arrays.get(f"{query.name}_latest")
-            known = numpy.full(count, EARLIEST) if latest is None else latest[:count]
-            return StructColumn(list, [held, NumberColumn(known), stored_dues(running, query, count, query.operator)])
+            known = NumberColumn(noted_numbers(running, query, "latest", count, EARLIEST))
+            return StructColumn(list, [held, known, window_dues(running, query, count)])
         # A program without timers has noted no wake-ups, but operators need them: they follow from what is held.
         # `timeLength` asks for each event, `time` only for one that is later than all before it.
         times, lengths = times_of(held)

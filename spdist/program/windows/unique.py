@@ -18,7 +18,7 @@ from spdist.program.parts import QueryText
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.dues import load_dues, stored_dues
+from spdist.program.states.dues import load_dues, window_dues
 from spdist.program.states.nodes import events_of_nodes, fill_nodes
 from spdist.program.states.totals import load_copied, stored_copies
 from spdist.program.states.unique import UniqueState, list_keys, load_sent, load_unique, stored_unique
@@ -205,9 +205,9 @@ class UniqueStates(WindowStates):
             # Where nothing looks at the event, nobody notes whether there is one: an open batch has it
             is_known = bool(state.by_key) if came is None else came[number] != 0
             state.copied = copies[number] if is_known or self.window.time is None else None
-        dues = stored_dues(running, query, count, query.operator).values() if read.timed else []
-        for number, (state, due) in enumerate(zip(found, dues, strict=False)):
-            state.due = due
+        dues = window_dues(running, query, count).values()
+        for number, state in enumerate(found if read.timed else ()):
+            state.due = dues[number]
             self.store_period(running, query, number, state)
         return column_of([self.written(read, state) for state in found])
 
