@@ -288,3 +288,16 @@ def test_time_passes_in_steps_that_a_program_can_go() -> None:
     other.app.advance(2 * step)
     assert not other.app.programmed.active
     assert other.app.next_timer is None
+
+
+def test_zeros_of_both_signs_are_two_keys_of_a_window_in_a_state() -> None:
+    text = f"{STREAM} from S#window.unique:timeBatch(price, 700) select price insert into Out;"
+    plain, other = started(text)
+    for one in (plain, other):
+        one.run([(START_MS + n, row("a", price)) for n, price in enumerate((0.0, -0.0, 1.0, 0.0))])
+    fresh = Watched(checked_app(text))
+    fresh.app.restore(other.app.snapshot())
+    for one in (plain, fresh):
+        one.app.advance(START_MS + 2000)
+    assert fresh.chunks == plain.chunks
+    assert sorted(repr(price) for _, chunk in fresh.chunks for _, (price,) in chunk) == ["-0.0", "0.0", "1.0"]

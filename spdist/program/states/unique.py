@@ -33,8 +33,9 @@ class UniqueState:
 
     Parameters
     ----------
-    by_key : dict
-        The latest event of each key, or the first one; of a batch those of the open one, in the order of their keys.
+    entries : list of (key, (int, tuple))
+        The latest event of each key, or the first one; of a batch those of the open one, in the order of their keys. No
+        dictionary, as 0.0 and -0.0 are two keys.
     held : list of (int, tuple)
         The events of a window by length or time, oldest first.
     numbers : list of int
@@ -68,7 +69,7 @@ class UniqueState:
         There: how many events have come.
     """
 
-    by_key: dict[Any, Arrival] = field(default_factory=dict)
+    entries: list[tuple[Any, Arrival]] = field(default_factory=list)
     held: list[Arrival] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     passed: int = 0
@@ -102,7 +103,7 @@ def load_unique(
         events += state.held
         # By their texts, as a row with NaN is not equal to another one of the same values
         known = {repr(event): place for place, event in enumerate(state.held, begin)}
-        for key, event in state.by_key.items():
+        for key, event in state.entries:
             node = known.get(repr(event))
             if node is None and slides and window.span:
                 # Its node is one behind those of all that are held.
@@ -113,7 +114,7 @@ def load_unique(
                 events.append(event)
             keys.append(key)
             nodes.append(node)
-        keyed += [number] * len(state.by_key)
+        keyed += [number] * len(state.entries)
         lists.append((number, begin, begin + len(state.held) if slides else len(events)))
         owners += [number] * (len(events) - begin)
     nodes = [node - len(events) if node < 0 else node for node in nodes]
@@ -198,7 +199,7 @@ def _load_counts(running: Running, query: QueryText, number: int, state: UniqueS
     prefix, arrays = query.name, running.arrays
     if f"{prefix}_held" in arrays:
         arrays[f"{prefix}_held"][begin:end] = state.numbers
-        counts = (state.passed, state.number, state.torn, len(state.by_key))
+        counts = (state.passed, state.number, state.torn, len(state.entries))
         for name, value in zip(("passed", "number", "torn", "count"), counts, strict=True):
             arrays[f"{prefix}_{name}"][number] = value
     given: dict[str, int | None] = {"capacity": state.capacity, "full": state.full, "latest": state.latest}
@@ -262,7 +263,7 @@ def stored_unique(
     events = rows(numpy.maximum(numpy.maximum(nodes, _gone(nodes)), 0))
     nothing = (EARLIEST, (None,) * len(query.read.types))
     for place in order:
-        found[instances[place]].by_key[keys[place]] = nothing if nodes[place] == -1 else events[place]
+        found[instances[place]].entries.append((keys[place], nothing if nodes[place] == -1 else events[place]))
         if f"{prefix}_many" in arrays:
             many, rounds = (arrays.get(f"{prefix}_{name}") for name in ("many", "rounds"))
             noted = [0 if one is None else int(one[nodes[place]]) for one in (many, rounds)]

@@ -235,14 +235,15 @@ class FrequentStates(UniqueStates):
     def read(self, state: Any) -> UniqueState:
         """Return what an operator's state says."""
         *total, counts, latest = state
-        found = UniqueState(dict(latest.history()), capacity=counts.capacity or 16, total=total[0] if total else 0)
-        found.counts = [counts.find(key) if self.window.counts else (counts.find(key), 0) for key in found.by_key]
+        found = UniqueState(latest.history(), capacity=counts.capacity or 16, total=total[0] if total else 0)
+        found.counts = [counts.find(key) if self.window.counts else (counts.find(key), 0) for key, _ in found.entries]
         return found
 
     def written(self, read: Read, held: UniqueState) -> Any:
         """Return an operator's state that says so."""
         counts = held.counts if self.window.counts else [many for many, _ in held.counts]
-        maps = HashMap(zip(held.by_key, counts, strict=True)), HashMap(held.by_key.items())
+        keys = [key for key, _ in held.entries]
+        maps = HashMap(zip(keys, counts, strict=True)), HashMap(held.entries)
         for one in maps:
             # A map that had more keys once keeps its buckets, and so the order of those that are left
             one.capacity = max(held.capacity, one.capacity)

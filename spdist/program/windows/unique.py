@@ -203,7 +203,7 @@ class UniqueStates(WindowStates):
         copies = stored_copies(running, query, count).values()
         for number, state in enumerate(found):
             # Where nothing looks at the event, nobody notes whether there is one: an open batch has it
-            is_known = bool(state.by_key) if came is None else came[number] != 0
+            is_known = bool(state.entries) if came is None else came[number] != 0
             state.copied = copies[number] if is_known or self.window.time is None else None
         dues = window_dues(running, query, count).values()
         for number, state in enumerate(found if read.timed else ()):
@@ -227,18 +227,18 @@ class UniqueSlidingStates(UniqueStates):
         if self.window.length:
             held, latest, passed, number, torn = state
             events = [(timestamp, row) for _, timestamp, row in held]
-            return UniqueState(latest, events, [one for one, _, _ in held], passed, number, torn)
+            return UniqueState(list(latest.items()), events, [one for one, _, _ in held], passed, number, torn)
         if self.window.span:
             held, known, latest, due = state
-            return UniqueState(known, held, latest=latest, due=due)
-        return UniqueState(state)
+            return UniqueState(list(known.items()), held, latest=latest, due=due)
+        return UniqueState(list(state.items()))
 
     def written(self, read: Read, held: UniqueState) -> Any:
         """Return an operator's state that says so."""
         if self.window.length:
             events = [(number, *event) for number, event in zip(held.numbers, held.held, strict=True)]
-            return [events, held.by_key, held.passed, held.number, held.torn]
-        return [held.held, held.by_key, held.latest, held.due] if self.window.span else held.by_key
+            return [events, dict(held.entries), held.passed, held.number, held.torn]
+        return [held.held, dict(held.entries), held.latest, held.due] if self.window.span else dict(held.entries)
 
 
 class UniqueBatchStates(UniqueStates):
@@ -252,13 +252,15 @@ class UniqueBatchStates(UniqueStates):
         if window.time is not None:
             (_, _, copied, times, due), batch, sent = state
             before, keys = list(sent.values()), list(sent)
-            return UniqueState(batch, before=before, before_keys=keys, times=list(times), copied=copied, due=due)
+            return UniqueState(
+                list(batch.items()), before=before, before_keys=keys, times=list(times), copied=copied, due=due
+            )
         full = False
         if window.span and window.length:
             state, full = state
         batches, end, due = state if window.span else (state, None, [])
         table, before, released, copied = batches
-        found = UniqueState({key: (released, row) for key, row in table.history()}, full=full, due=due)
+        found = UniqueState([(key, (released, row)) for key, row in table.history()], full=full, due=due)
         found.before, found.times[1] = [(released, row) for row in before], end
         found.capacity, (found.reset_at, found.copied) = table.capacity or 16, copied or (EARLIEST, None)
         return found
@@ -272,8 +274,12 @@ class UniqueBatchStates(UniqueStates):
             times = [window.start or 0, *held.times[1:]] if held.times[1] is None else held.times
             # Without a timeout no key is released again: any keys that differ will do
             keys = held.before_keys or map(str, range(len(held.before)))
-            return [[[], [], held.copied, times, held.due], held.by_key, dict(zip(keys, held.before, strict=True))]
-        table = HashMap((key, row) for key, (_, row) in held.by_key.items())
+            return [
+                [[], [], held.copied, times, held.due],
+                dict(held.entries),
+                dict(zip(keys, held.before, strict=True)),
+            ]
+        table = HashMap((key, row) for key, (_, row) in held.entries)
         table.capacity = held.capacity
         released = held.before[0][0] if held.before else 0
         reset = None if held.reset_at == EARLIEST else (held.reset_at, nothing)
