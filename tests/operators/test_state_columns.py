@@ -24,6 +24,7 @@ from spdist.operators.core.state_columns import (
     column_of,
     no_entries,
     nothing,
+    numbers_of,
     plain,
     unpacked,
 )
@@ -102,6 +103,14 @@ def test_many_keys_are_few_columns() -> None:
         [4, 0, [0, [5]], [0, [1]]],
         [5, [0, [1]], [0, ["a"]], [0, []]],
         [6, b"\x05", []],
+        [6, b"\x00\x00", [[0, [1]]]],
+        [2, [1, "<i1", b"\x02", None], ["a", "b"]],
+        [2, [1, "<i1", b"\xfe", None], ["a", "b"]],
+        [3, 0, [[0, [1]], [0, [1, 2]]]],
+        [3, 0, []],
+        [4, 0, [0, [2, -1]], [0, [1]]],
+        [5, [0, [1]], [0, ["a"]], [0, [1, 2]]],
+        [0, 7],
         [],
     ],
 )
@@ -110,5 +119,64 @@ def test_damaged_columns_are_refused(parts: list[Any]) -> None:
         def packed(self) -> list[Any]:
             return parts
 
-    with pytest.raises(StateError, match="damaged"):
-        decode(encode([Damaged([])]))
+    for columns in (False, True):
+        with pytest.raises(StateError, match="damaged"):
+            decode(encode([Damaged([])]), columns)
+
+
+_values = st.recursive(
+    st.none() | st.integers(-3, 300) | st.text(max_size=2),
+    lambda held: st.lists(held, max_size=3) | st.lists(held, max_size=3).map(tuple),
+    max_leaves=6,
+)
+
+
+@given(st.lists(_values, max_size=12), st.lists(st.integers(0, 11), max_size=6), st.booleans())
+def test_parts_of_a_column_are_those_of_its_values(values: list[Any], places: list[int], packed: bool) -> None:
+    column = column_of(values)
+    column = unpacked(column.packed()) if packed else column
+    assert len(column) == len(values)
+    assert column.known().tolist() == [value is not None for value in values]
+    taken = [values[place] for place in places if place < len(values)]
+    assert column.at(numpy.array([place for place in places if place < len(values)], numpy.int64)).values() == taken
+
+
+@given(st.lists(st.lists(_values, max_size=3), max_size=12), st.booleans())
+def test_what_lists_hold_is_a_column(lists: list[list[Any]], packed: bool) -> None:
+    column = column_of(lists)
+    column = unpacked(column.packed()) if packed else column
+    assert column.sizes().tolist() == list(map(len, lists))
+    assert column.items_held().values() == [value for one in lists for value in one]
+    widths = set(map(len, lists))
+    for width in range(4):
+        if widths <= {width}:
+            assert [one.values() for one in column.parts(width)] == [[one[n] for one in lists] for n in range(width)]
+        else:
+            with pytest.raises(ValueError, match="not of length"):
+                column.parts(width)
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=2), _values, max_size=3), max_size=12))
+def test_what_dictionaries_hold_is_two_columns(maps: list[dict[str, Any]]) -> None:
+    column = column_of(maps)
+    keys, held = column.entries()
+    assert column.sizes().tolist() == list(map(len, maps))
+    assert keys.values() == [key for one in maps for key in one]
+    assert held.values() == [value for one in maps for value in one.values()]
+
+
+def test_numbers_are_an_array_and_where_none_is() -> None:
+    for column in (ValueColumn([1, None, 3]), NumberColumn(numpy.array([1, 0, 3]), numpy.array([False, True, False]))):
+        numbers, nulls = numbers_of(column)
+        assert (numbers.tolist(), nulls.tolist()) == ([1, 0, 3], [False, True, False])
+    assert numbers_of(ValueColumn([True, False]))[0].tolist() == [True, False]
+    for other in ([1, "a"], [2**70], [[1]]):
+        with pytest.raises((TypeError, ValueError)):
+            numbers_of(ValueColumn(other))
+
+
+def test_what_is_around_columns_is_looked_through() -> None:
+    state = {"a": [1, {"b": [(n, "x") for n in range(100)]}], "c": {n: [n] for n in range(100)}, "d": (1, [2])}
+    kept = decode(encode(state), columns=True)
+    assert isinstance(kept["c"], Column)
+    assert plain(kept) == state == decode(encode(state))

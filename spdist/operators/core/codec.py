@@ -189,11 +189,16 @@ def _revive(code: int, data: bytes) -> Any:
     return maker(_unpack(data))
 
 
-def _unpack(data: bytes) -> Any:
+def _revive_column(code: int, data: bytes) -> Any:
+    """Make columns of what is one; of all else, and within them, values."""
+    return unpacked(_unpack(data)) if code == _COLUMN else _revive(code, data)
+
+
+def _unpack(data: bytes, revive: Callable[[int, bytes], Any] = _revive) -> Any:
     try:
-        return msgpack.unpackb(data, ext_hook=_revive, strict_map_key=False, raw=False)
+        return msgpack.unpackb(data, ext_hook=revive, strict_map_key=False, raw=False)
     except UnicodeDecodeError:
-        return msgpack.unpackb(data, ext_hook=_revive, strict_map_key=False, raw=False, unicode_errors=_HALVES)
+        return msgpack.unpackb(data, ext_hook=revive, strict_map_key=False, raw=False, unicode_errors=_HALVES)
 
 
 def encode(value: Any) -> bytes:
@@ -219,8 +224,16 @@ def encode(value: Any) -> bytes:
         raise StateError(f"state cannot be stored: {error}") from error
 
 
-def decode(data: bytes) -> Any:
+def decode(data: bytes, columns: bool = False) -> Any:
     """Return what `encode` was given.
+
+    Parameters
+    ----------
+    data : bytes
+        What `encode` returned.
+    columns : bool
+        Whether what was packed by columns stays a `Column`, where nothing but lists and dictionaries are around it:
+        `plain` makes values of it.
 
     Raises
     ------
@@ -239,7 +252,7 @@ def decode(data: bytes) -> Any:
     # Nothing of what is made is garbage, and to look for some again and again takes several times as long as to make it
     gc.disable()
     try:
-        return _unpack(data[start + 1 :])
+        return _unpack(data[start + 1 :], _revive_column if columns else _revive)
     except StateError:
         raise
     except Exception as error:  # msgpack raises a dozen types for damaged input

@@ -28,6 +28,7 @@ __all__ = [
     "in_turn",
     "no_entries",
     "nothing",
+    "numbers_of",
     "plain",
     "unpacked",
 ]
@@ -50,6 +51,10 @@ class Column:
     #: Which one it is, where it is packed.
     form: ClassVar[int]
 
+    def __len__(self) -> int:
+        """Return how many values there are."""
+        raise NotImplementedError
+
     def values(self) -> list[Any]:
         """Return the values, each of them new."""
         raise NotImplementedError
@@ -63,6 +68,33 @@ class Column:
         values = self.values()
         return column_of([values[place] for place in places.tolist()])
 
+    def sizes(self) -> Any:
+        """Return how much each list, tuple, deque or dictionary holds, as an array."""
+        values = self.values()
+        return numpy.array(list(map(len, values)), numpy.int64)
+
+    def known(self) -> Any:
+        """Return which values are not null, as an array."""
+        values = self.values()
+        return numpy.array([value is not None for value in values], bool)
+
+    def parts(self, width: int) -> Sequence[Column]:
+        """Return a column for each place of lists or tuples; ValueError where not all have so many."""
+        values = self.values()
+        if not set(map(len, values)) <= {width}:
+            raise ValueError(f"a list or tuple that is not of length {width}")
+        return [column_of(list(map(itemgetter(place), values))) for place in range(width)]
+
+    def items_held(self) -> Column:
+        """Return what all lists, tuples or deques hold, one behind the other."""
+        return column_of(list(chain.from_iterable(self.values())))
+
+    def entries(self) -> tuple[Column, Column]:
+        """Return the keys and the values of all dictionaries, one behind the other."""
+        values = self.values()
+        held = chain.from_iterable(one.values() for one in values)
+        return column_of(list(chain.from_iterable(values))), column_of(list(held))
+
 
 @dataclass(frozen=True, slots=True)
 class ValueColumn(Column):
@@ -70,6 +102,10 @@ class ValueColumn(Column):
 
     items: list[Any]
     form = 0
+
+    def __len__(self) -> int:
+        """Return how many values there are."""
+        return len(self.items)
 
     def values(self) -> list[Any]:
         """Return the values."""
@@ -92,12 +128,20 @@ class NumberColumn(Column):
     nulls: Any = None
     form = 1
 
+    def __len__(self) -> int:
+        """Return how many values there are."""
+        return len(self.array)
+
     def values(self) -> list[Any]:
         """Return the numbers as Python has them."""
         found: list[Any] = self.array.tolist()
         for place in () if self.nulls is None else numpy.flatnonzero(self.nulls).tolist():
             found[place] = None
         return found
+
+    def known(self) -> Any:
+        """Return which values are not null, as an array."""
+        return numpy.ones(len(self), bool) if self.nulls is None else ~self.nulls
 
     def packed(self) -> list[Any]:
         """Return plain data: the type, the bytes, and a bit for each value that says where none is."""
@@ -129,6 +173,10 @@ class TextColumn(Column):
     texts: list[str]
     form = 2
 
+    def __len__(self) -> int:
+        """Return how many values there are."""
+        return len(self.numbers)
+
     def values(self) -> list[Any]:
         """Return the texts."""
         texts: list[Any] = [*self.texts, None]
@@ -151,10 +199,18 @@ class StructColumn(Column):
     columns: Sequence[Column]
     form = 3
 
+    def __len__(self) -> int:
+        """Return how many values there are."""
+        return len(self.columns[0])
+
     def values(self) -> list[Any]:
         """Return the lists or tuples."""
         rows = zip(*(column.values() for column in self.columns), strict=True)
         return list(rows) if self.kind is tuple else list(map(self.kind, rows))
+
+    def known(self) -> Any:
+        """Return that no value is null."""
+        return numpy.ones(len(self), bool)
 
     def packed(self) -> list[Any]:
         """Return plain data."""
@@ -163,6 +219,15 @@ class StructColumn(Column):
     def at(self, places: Any) -> Column:
         """Return the lists or tuples at some places."""
         return StructColumn(self.kind, [column.at(places) for column in self.columns])
+
+    def sizes(self) -> Any:
+        """Return of each how many places there are."""
+        return numpy.full(len(self), len(self.columns))
+
+    def parts(self, width: int) -> Sequence[Column]:
+        """Return the columns."""
+        # Not `super`: a class with slots is another one than that in whose body this stands
+        return self.columns if len(self.columns) == width else Column.parts(self, width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +239,18 @@ class ListColumn(Column):
     held: Column
     form = 4
 
+    def __len__(self) -> int:
+        """Return how many values there are."""
+        return len(self.lengths)
+
     def values(self) -> list[Any]:
         """Return the lists, tuples or deques."""
         runs = _cut(self.held.values(), self.lengths)
         return list(runs) if self.kind is list else list(map(self.kind, runs))
+
+    def known(self) -> Any:
+        """Return that no value is null."""
+        return numpy.ones(len(self), bool)
 
     def packed(self) -> list[Any]:
         """Return plain data."""
@@ -186,6 +259,14 @@ class ListColumn(Column):
     def at(self, places: Any) -> Column:
         """Return the lists, tuples or deques at some places."""
         return ListColumn(self.kind, self.lengths.at(places), self.held.at(_within(self.lengths, places)))
+
+    def sizes(self) -> Any:
+        """Return the lengths as an array."""
+        return numpy.array(self.lengths.values(), numpy.int64)
+
+    def items_held(self) -> Column:
+        """Return what all of them hold."""
+        return self.held
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +277,10 @@ class MapColumn(Column):
     keys: Column
     held: Column
     form = 5
+
+    def __len__(self) -> int:
+        """Return how many values there are."""
+        return len(self.lengths)
 
     def values(self) -> list[Any]:
         """Return the dictionaries."""
@@ -211,6 +296,14 @@ class MapColumn(Column):
         within = _within(self.lengths, places)
         return MapColumn(self.lengths.at(places), self.keys.at(within), self.held.at(within))
 
+    def sizes(self) -> Any:
+        """Return the lengths as an array."""
+        return numpy.array(self.lengths.values(), numpy.int64)
+
+    def entries(self) -> tuple[Column, Column]:
+        """Return the keys and the values of all."""
+        return self.keys, self.held
+
 
 @dataclass(frozen=True, slots=True)
 class UnionColumn(Column):
@@ -220,10 +313,31 @@ class UnionColumn(Column):
     columns: Sequence[Column]
     form = 6
 
+    def __len__(self) -> int:
+        """Return how many values there are."""
+        return len(self.turns)
+
     def values(self) -> list[Any]:
         """Return the values."""
         nexts = [iter(column.values()).__next__ for column in self.columns]
         return [nexts[turn]() for turn in self.turns]
+
+    def known(self) -> Any:
+        """Return which values are not null, as an array."""
+        turns, found = numpy.frombuffer(self.turns, numpy.uint8), numpy.zeros(len(self), bool)
+        for turn, column in enumerate(self.columns):
+            found[turns == turn] = column.known()
+        return found
+
+    def at(self, places: Any) -> Column:
+        """Return the values at some places."""
+        turns = numpy.frombuffer(self.turns, numpy.uint8)
+        own = turns[places]
+        found = []
+        for turn, column in enumerate(self.columns):
+            ranks = numpy.cumsum(turns == turn) - 1
+            found.append(column.at(ranks[places[own == turn]]))
+        return in_turn(own, found)
 
     def packed(self) -> list[Any]:
         """Return plain data."""
@@ -279,24 +393,38 @@ def unpacked(parts: Sequence[Any]) -> Column:
     """
     form, *rest = parts
     if form == ValueColumn.form:
-        return ValueColumn(*rest)
+        return ValueColumn(list(*rest))
     if form == NumberColumn.form:
         return NumberColumn.unpacked(*rest)
     if form == TextColumn.form:
         numbers, texts = rest
-        return TextColumn(NumberColumn.unpacked(*numbers[1:]).array, texts)
+        found = TextColumn(NumberColumn.unpacked(*numbers[1:]).array, texts)
+        return _fits(found, not len(found) or (found.numbers.min() >= -1 and found.numbers.max() < len(texts)))
     if form == StructColumn.form:
         kind, columns = rest
-        return StructColumn(_KINDS[kind], [unpacked(column) for column in columns])
+        struct = StructColumn(_KINDS[kind], [unpacked(column) for column in columns])
+        return _fits(struct, {len(struct)} == set(map(len, struct.columns)))
     if form == ListColumn.form:
         kind, lengths, held = rest
-        return ListColumn(_KINDS[kind], unpacked(lengths), unpacked(held))
+        lists = ListColumn(_KINDS[kind], unpacked(lengths), unpacked(held))
+        return _fits(lists, (lists.sizes() >= 0).all() and lists.sizes().sum() == len(lists.held))
     if form == MapColumn.form:
-        return MapColumn(*map(unpacked, rest))
+        maps = MapColumn(*map(unpacked, rest))
+        known = len(maps.keys) == len(maps.held) == maps.sizes().sum()
+        return _fits(maps, known and (maps.sizes() >= 0).all())
     if form == UnionColumn.form:
         turns, columns = rest
-        return UnionColumn(turns, [unpacked(column) for column in columns])
+        union = UnionColumn(turns, [unpacked(column) for column in columns])
+        counts = numpy.bincount(numpy.frombuffer(turns, numpy.uint8), minlength=len(columns))
+        return _fits(union, counts.tolist() == list(map(len, union.columns)))
     raise ValueError(f"a column of the unknown form {form}")
+
+
+def _fits(column: Column, fits: bool) -> Column:
+    """Return a column whose parts fit one another: who reads it may rely on that."""
+    if not fits:
+        raise ValueError("parts of a column that do not fit one another")
+    return column
 
 
 def _mixed(told_apart_by: list[Any], values: list[Any], depth: int) -> UnionColumn:
@@ -311,12 +439,39 @@ def _mixed(told_apart_by: list[Any], values: list[Any], depth: int) -> UnionColu
     return UnionColumn(turns, [column_of(part, depth) for part in parts])
 
 
+def numbers_of(column: Column) -> tuple[Any, Any]:
+    """Return numbers or bools as an array, 0 where they are null, and which of them are: an array, or None.
+
+    Raises
+    ------
+    TypeError
+        A value is neither.
+    """
+    if isinstance(column, NumberColumn):
+        return column.array, column.nulls
+    values = column.values()
+    nulls = numpy.array([value is None for value in values], bool)
+    known: list[Any] = [0 if value is None else value for value in values] if nulls.any() else values
+    array = numpy.array(known) if known else numpy.zeros(0, numpy.int64)
+    if array.dtype.kind not in "bif" or array.ndim != 1:
+        raise TypeError("a value that is no number, or one beyond 64 bits")
+    return array, nulls if nulls.any() else None
+
+
 def plain(state: Any) -> Any:
-    """Return state as operators have it: what a column of one value holds, and what is no column as it is."""
-    if not isinstance(state, Column):
-        return state
-    (value,) = state.values()
-    return value
+    """Return state as operators have it: what a column of one value holds in its place, also within what is few."""
+    if isinstance(state, Column):
+        (value,) = state.values()
+        return value
+    if type(state) is dict:
+        return {key: plain(held) if isinstance(held, _HOLDING) else held for key, held in state.items()}
+    if type(state) is list:
+        return [plain(held) if isinstance(held, _HOLDING) else held for held in state]
+    return state
+
+
+#: What may be a column, or have one within.
+_HOLDING = (Column, dict, list)
 
 
 def _within(lengths: Column, places: Any) -> Any:
