@@ -13,7 +13,7 @@ from typing import Any
 
 from spdist.extension import lookup
 from spdist.language.types import Type
-from spdist.operators.core.state_columns import Column, NumberColumn, StructColumn
+from spdist.operators.core.state_columns import Column, NumberColumn, StructColumn, numbers_of
 from spdist.program.expressions import NUMBER, REAL
 
 __all__ = ["TypedForm", "typed_form"]
@@ -54,7 +54,7 @@ class TypedForm:
     kept : int
         How many slots the rows have (`spdist.functions.forms.AggregatorForm`).
     pack, unpack : callable
-        From the arrays of the slots to columns of what the rows have; and back, from the values of one group.
+        From the arrays of the slots to columns of what the rows have; and back.
     """
 
     slots: tuple[tuple[str, str], ...]
@@ -73,7 +73,7 @@ class TypedForm:
     fresh: str = ""
     kept: int = 1
     pack: Callable[[list[Any]], list[Column]] = lambda slots: list(map(NumberColumn, slots))
-    unpack: Callable[[list[Any]], list[Any]] = lambda kept: kept
+    unpack: Callable[[list[Column]], list[Any]] = lambda kept: [_known(column) for column in kept]
 
 
 def typed_form(id: str, types: tuple[Type, ...], leaving: bool, resets: bool = False) -> TypedForm | None:
@@ -281,16 +281,25 @@ def _deviation(type: Type, leaving: bool) -> TypedForm:
         # A value that comes after it has left is forgotten, but not what it has left.
         fresh="{0} == 0 and {1} == 0.0 and {2} == 0.0 and {3} == 0.0",
         pack=lambda slots: [StructColumn(list, list(map(NumberColumn, slots)))],
-        unpack=lambda kept: list(kept[0]),
+        unpack=lambda kept: list(map(_known, kept[0].parts(4))),
     )
+
+
+def _known(column: Column) -> Any:
+    """Return numbers, of which none is null, as an array."""
+    values, nulls = numbers_of(column)
+    if nulls is not None:
+        raise TypeError("a null where totals have a number")
+    return values
 
 
 def _pack_optional(slots: list[Any]) -> list[Column]:
     return [NumberColumn(slots[0], slots[1] == 0)]
 
 
-def _unpack_optional(kept: list[Any]) -> list[Any]:
-    return [0, 0] if kept[0] is None else [kept[0], 1]
+def _unpack_optional(kept: list[Column]) -> list[Any]:
+    values, nulls = numbers_of(kept[0])
+    return [values, 1 if nulls is None else ~nulls]
 
 
 _FORMS: dict[str, Callable[[Type, bool], TypedForm]] = {

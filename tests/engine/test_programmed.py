@@ -19,7 +19,8 @@ from spdist.program.shape import shape_of
 from spdist.program.text import written
 from tests.engine.one_chunk import deliver_now
 from tests.program.drawn_apps import START_MS, STREAM
-from tests.program.test_program_laws import Watched, alike, checked_app
+from tests.program.test_program_laws import alike
+from tests.program.watched import Watched, checked_app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
@@ -54,6 +55,8 @@ class _Later:
 
     def ready(self) -> Compiled | None:
         return self.done
+
+    loaded = ready
 
 
 def test_an_app_is_compiled_once_it_has_processed_enough_and_goes_on_where_it_was(
@@ -170,8 +173,8 @@ def test_texts_that_nobody_has_any_more_are_forgotten(monkeypatch: pytest.Monkey
     app.app.start(START_MS)
     for number in range(200):
         app.chunk([(START_MS + number, row(f"text {number}", 1.0))], START_MS + number)
-    assert app.app.programmed is not None
-    assert app.app.programmed.texts < 20
+    assert app.app.programmed is not None and app.app.programmed.running is not None
+    assert len(app.app.programmed.running.texts) < 20
 
 
 @pytest.mark.parametrize(

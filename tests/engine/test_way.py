@@ -164,6 +164,8 @@ class Interpreted:
     def ready(self) -> Compiled:
         return self.done
 
+    loaded = ready
+
 
 def test_so_many_files_are_to_be_read() -> None:
     assert len(listed(by_operators=False) - {BETWEEN_GROUPS}) <= MOST_FILES

@@ -25,6 +25,8 @@ class _Interpreted:
     def ready(self) -> Compiled:
         return self._compiled
 
+    loaded = ready
+
 
 @contextmanager
 def programs(there: bool = True) -> Iterator[None]:

@@ -18,12 +18,14 @@ from spdist.operators.aggregations.columns import GroupColumns
 from spdist.program.aggregations.bucket_text import AddWriter
 from spdist.program.machine.compiler import interpreted
 from spdist.program.running import forgetting, mixed
+from spdist.program.running.mixed import MixedRunning
 from spdist.program.states import bucket
 from spdist.program.states.bucket import LoopBuckets
 from tests.program.aggregation_apps import ADDED, SUMMED, drawn_aggregation_app, seen, timed_events
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.test_mixed_laws import started
-from tests.program.test_program_laws import Watched, alike, checked_app
+from tests.program.test_program_laws import alike
+from tests.program.watched import Watched, checked_app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
@@ -205,11 +207,11 @@ def test_the_operators_are_called_for_times_without_a_place_and_for_ends_of_sets
     from S select sym insert into Out;"""
     _, other = started(text)
     own = other.app.programmed
-    assert own is not None
+    assert own is not None and isinstance(own.running, MixedRunning)
     other.run([(START_MS + n, row("a", 1, START_MS - 7000 * (n % 3))) for n in range(999)])
-    assert own.calls == ends
+    assert own.running.calls == ends
     other.run([(START_MS + 1000, row("a", 1, START_MS)), (START_MS + 1001, row("a", 1, None))])
-    assert own.calls == 1 + 2 * ends
+    assert own.running.calls == 1 + 2 * ends
     assert own.active
 
 

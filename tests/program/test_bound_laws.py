@@ -20,7 +20,8 @@ from spdist.program.windows.expression import BoundBatchWriter, BoundStates, Bou
 from tests.program.bound_apps import BOUND, BOUND_BATCHES, BOUND_SIDES, BOUND_TOTALS
 from tests.program.drawn_apps import START_MS, STREAM, drawn_condition
 from tests.program.drawn_bounds import drawn_bound
-from tests.program.test_program_laws import Watched, alike, checked_app
+from tests.program.test_program_laws import alike
+from tests.program.watched import Watched, checked_app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 

@@ -37,7 +37,8 @@ from tests.program.drawn_apps import STREAM
 from tests.program.join_apps import JOINS, JOINS_OF_FREQUENT, JOINS_OF_HELD, JOINS_OF_KEYS, JOINS_OF_LATE
 from tests.program.table_apps import JOINED, LOOKED, NUMBERED, asked_of
 from tests.program.test_mixed_laws import BACK
-from tests.program.test_program_laws import alike, checked_app
+from tests.program.test_program_laws import alike
+from tests.program.watched import checked_app
 from tests.program.window_apps import ADAPTED, disordered_events
 
 #: Of everything that programs have something: windows, groups, totals of all kinds, chains, a partition, patterns.

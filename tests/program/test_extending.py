@@ -19,7 +19,8 @@ from spdist.program.machine.compiler import interpreted
 from spdist.program.windows.text import WindowWriter
 from tests.connectors.foreign import install
 from tests.program.drawn_apps import STREAM
-from tests.program.test_program_laws import Watched, alike, checked_app
+from tests.program.test_program_laws import alike
+from tests.program.watched import Watched, checked_app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 

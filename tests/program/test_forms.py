@@ -15,7 +15,7 @@ from spdist.program.forms import forms_of
 from spdist.program.machine.compiler import interpreted
 from spdist.program.text import written
 from tests.program.drawn_apps import STREAM
-from tests.program.test_program_laws import Watched, checked_app
+from tests.program.watched import Watched, checked_app
 
 WHOLE = f"{STREAM} from S[ok] select sym insert into Out;"
 #: With a query that has no typed form.

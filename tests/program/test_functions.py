@@ -20,7 +20,8 @@ from spdist.program.running import forgetting, function_values
 from tests.program.chosen_apps import SEVERAL as HELD_TUPLES
 from tests.program.chosen_apps import TEXTS as HELD_TEXTS
 from tests.program.drawn_apps import START_MS
-from tests.program.test_program_laws import Watched, alike, checked_app
+from tests.program.test_program_laws import alike
+from tests.program.watched import Watched, checked_app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
@@ -372,8 +373,8 @@ def test_so_many_tuples_are_known_at_most(monkeypatch: pytest.MonkeyPatch) -> No
     for first in range(0, 200, 5):
         rows = [(first + place, None, 0.0, 0.0, None, None, "a", None) for place in (0, 1, 2, 3, 4, 0)]
         app.run([(START_MS + first, row) for row in rows])
-    assert app.app.programmed is not None and app.app.programmed._running is not None
-    functions = app.app.programmed._running._functions
+    assert app.app.programmed is not None and app.app.programmed.running is not None
+    functions = app.app.programmed.running._functions
     assert functions is not None
     (known,) = functions._of_events.values()
     assert 6 <= known._places <= 16

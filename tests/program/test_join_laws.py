@@ -44,7 +44,8 @@ from tests.program.join_apps import (
     PAIRS_IN_TABLES,
     PAIRS_OF_MANY,
 )
-from tests.program.test_program_laws import Watched, alike, checked_app
+from tests.program.test_program_laws import alike
+from tests.program.watched import Watched, checked_app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
@@ -139,14 +140,14 @@ def looking_first(self: JoinWriter, side: Any, results: Any) -> list[str]:
 comes = JoinWriter._comes
 
 
-def load_dues_of_one(running: Any, query: Any, number: int, due: Any, _operator: int) -> None:
+def load_dues_of_one(running: Any, query: Any, numbers: Any, dues: Any, _operator: int) -> None:
     """Take over the wake-ups of a window as those of a left side."""
-    load_dues(running, query, number, due)
+    load_dues(running, query, numbers, dues)
 
 
-def load_as_ordered(self: SortedStates, running: Any, query: Any, states: Any, held: Any) -> None:
+def load_as_ordered(self: SortedStates, running: Any, query: Any, numbers: Any, states: Any, found: Any) -> None:
     """Take lists that are not full for ones in order."""
-    load_order(self, running, query, states, held)
+    load_order(self, running, query, numbers, states, found)
     running.arrays[f"{query.name}_ordered"][:] = 1
 
 

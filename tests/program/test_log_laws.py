@@ -8,7 +8,7 @@ import pytest
 
 from spdist.program.machine.compiler import interpreted
 from tests.program.drawn_apps import START_MS, STREAM, drawn_events
-from tests.program.test_program_laws import Watched, checked_app
+from tests.program.watched import Watched, checked_app
 
 #: Lines of events of a source, of what a query puts out, also when a timer is due, and of one that an event is lost by.
 LOGGED = f"""{STREAM}

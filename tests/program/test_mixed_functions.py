@@ -17,7 +17,8 @@ from spdist.program.running import forgetting, rooms
 from spdist.program.running.mixed import MixedRunning
 from spdist.program.shape import shape_of
 from tests.program.drawn_apps import START_MS, STREAM
-from tests.program.test_program_laws import Watched, alike, checked_app
+from tests.program.test_program_laws import alike
+from tests.program.watched import Watched, checked_app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
@@ -86,7 +87,7 @@ def test_failures_are_counted_as_with_operators() -> None:
         ]
         one.run(events)
         one.chunk(events[:2], START_MS + 9)
-    assert isinstance(other.app.programmed and other.app.programmed._running, MixedRunning)
+    assert isinstance(other.app.programmed and other.app.programmed.running, MixedRunning)
     assert plain.chunks == other.chunks
     assert other.app._context.failures.count == plain.app._context.failures.count > 3
     assert sorted(other.app._context.failures.reasons) == sorted(plain.app._context.failures.reasons)

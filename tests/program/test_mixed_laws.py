@@ -17,7 +17,8 @@ from spdist.program.running.mixed import MixedRunning
 from tests.engine.one_chunk import deliver_now
 from tests.program.drawn_apps import START_MS, STREAM, WITH_OBJECTS
 from tests.program.mixed_apps import drawn_mixed_app
-from tests.program.test_program_laws import Watched, alike, checked_app
+from tests.program.test_program_laws import alike
+from tests.program.watched import Watched, checked_app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
@@ -148,8 +149,8 @@ def test_an_element_is_called_with_the_events_that_meet_its_conditions() -> None
     for one in (plain, other):
         one.run(events)
     own = other.app.programmed
-    assert own is not None
-    assert own.calls == 25
+    assert own is not None and isinstance(own.running, MixedRunning)
+    assert own.running.calls == 25
     assert other.chunks == plain.chunks
     assert other.app.query("from T select sym").rows == plain.app.query("from T select sym").rows == [("b",)]
 

@@ -24,7 +24,8 @@ from spdist.program.running.values import ObjectTable
 from tests.program.chosen_apps import OBJECTS
 from tests.program.drawn_apps import START_MS
 from tests.program.table_apps import KEPT_OBJECTS, asked_of
-from tests.program.test_program_laws import Watched, alike, checked_app
+from tests.program.test_program_laws import alike
+from tests.program.watched import Watched, checked_app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 
@@ -53,8 +54,8 @@ def both(text: str, *rows: tuple[Any, ...]) -> Watched:
 def known(app: Watched) -> int:
     """Return how many objects the program of an app knows."""
     own = app.app.programmed
-    assert own is not None and own._running is not None
-    return len(own._running.values.objects)
+    assert own is not None and own.running is not None
+    return len(own.running.values.objects)
 
 
 @pytest.mark.parametrize("app", [OBJECTS, KEPT_OBJECTS])

@@ -18,7 +18,8 @@ from spdist.program.text import written
 from tests.program.drawn_apps import START_MS, STREAM, objects_too
 from tests.program.drawn_patterns import drawn_states
 from tests.program.interpreted_programs import programs
-from tests.program.test_program_laws import Watched, alike, checked_app
+from tests.program.test_program_laws import alike
+from tests.program.watched import Watched, checked_app
 
 # Executed by Python, whole numbers are numpy's, which warn where they wrap as they should.
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from random import Random
 from typing import Any
 from unittest.mock import patch
 
-import numpy
 import pytest
 
 from spdist.engine.island.hosted import HostedApp
-from spdist.extension import catalog
 from spdist.language.checking.checked import CheckedApp
-from spdist.language.checking.checker import check
-from spdist.language.parsing.parser import parse
 from spdist.language.types import Type
 from spdist.operators import timers
 from spdist.operators.base import Arrival
 from spdist.operators.core import state_columns
-from spdist.operators.core.junction import NO_TIMER, StreamPart
 from spdist.program.expressions import NotTyped
 from spdist.program.machine.compiler import Compiled, interpreted
 from spdist.program.mixed_shape import mixed_shape_of
@@ -58,7 +53,7 @@ from tests.program.chosen_apps import (
     UNIQUE_MORE,
 )
 from tests.program.drawn_apps import START_MS, STREAM, drawn_app, drawn_events, with_objects
-from tests.program.program_names import unknown_names
+from tests.program.watched import Watched, checked_app
 
 # Executed by Python, whole numbers are numpy's, which warn where they wrap as they should.
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
@@ -69,102 +64,6 @@ _SUBJECTS += [TRUTHS, LATE, UNIQUE_JOINED, EXPANDED]
 _SUBJECTS += [PURGED, SHARED, SEVERAL_KEYS]
 #: In these some attribute is never null.
 _WHOLE = (SORTED, EXTERNAL, BEHIND_KNOWN, TRUTHS)
-#: A stream, and what is put out to it as one chunk.
-Chunk = tuple[str, list[Arrival]]
-
-
-class Watched:
-    """An app between topics, with what it puts out; one with a program is run by that."""
-
-    def __init__(
-        self, checked: CheckedApp, compiled: Callable[[Program], Compiled] | None = None, zone: str = "GMT"
-    ) -> None:
-        self.app = HostedApp(checked, time_zone=zone, delivers=False)
-        self.chunks: list[Chunk] = []
-        self._compiled = compiled
-        self._picked: list[tuple[tuple[int, bool, int, int], Chunk]] = []
-        self._stamps: Sequence[int] = ()
-        for stream in checked.streams:
-            if stream.startswith("Out"):
-                self._subscribe(stream)
-        if compiled is not None:
-            self.app.compiles()
-
-    def _subscribe(self, stream: str) -> None:
-        def one(timestamp: int, row: Any) -> None:
-            self.chunks.append((stream, [(timestamp, row)]))
-
-        def many(arrivals: Sequence[Arrival]) -> None:
-            self.chunks.append((stream, list(arrivals)))
-
-        def pick(rows: Any, bounds: Any, causes: Any, stamps: Any, numbers: Any = None, due: Any = None) -> None:
-            made, ends = list(rows), bounds.tolist()
-            fired = [NO_TIMER] * len(causes) if due is None else due.tolist()
-            for cause, time, begin, end in zip(causes.tolist(), fired, ends, ends[1:], strict=False):
-                times = [self._stamps[cause]] * (end - begin) if stamps is None else stamps[begin:end].tolist()
-                chunk = list(zip(times, made[begin:end], strict=True))
-                # What timers put out comes before what the event does.
-                number = 0 if numbers is None else int(numbers[begin])
-                self._picked.append(((cause, time == NO_TIMER, time, number), (stream, chunk)))
-
-        self.app.subscribe_each(stream, one, many, pick)
-
-    def begin(self) -> None:
-        """Let the program run the app, where there is to be one."""
-        if self._compiled is not None:
-            programmed = self.app.programmed
-            assert programmed is not None
-            assert programmed.compile() is not None, programmed.reason
-            assert programmed.program is not None
-            compiled = self._compiled(programmed.program)
-            assert unknown_names(compiled.run) == set()
-            programmed.begin(compiled)
-
-    def run(self, events: Sequence[Arrival]) -> None:
-        """Deliver events as a run."""
-        if self._compiled is None:
-            for event in events:
-                self.chunk([event], event[0])
-            return
-        times = numpy.array([timestamp for timestamp, _ in events])
-        self._stamps = times.tolist()
-        self._deliver(StreamPart(times, numpy.arange(len(times)), [row for _, row in events]))
-
-    def run_chunks(
-        self, chunks: Sequence[tuple[int, Sequence[Arrival]]], early: Collection[int], alone: bool = False
-    ) -> None:
-        """Deliver chunks, each with when it is due, as a run.
-
-        `early`: those that come before what timers do then; `alone`: the app is to deliver them one by one.
-        """
-        if self._compiled is None:
-            for number, (due, events) in enumerate(chunks):
-                (self.app.approach if number in early else self.app.advance)(due)
-                deliver_now(self.app, "S", events)
-            return
-        events = [event for _, chunk in chunks for event in chunk]
-        stamps, times = numpy.array([ts for ts, _ in events]), numpy.array([due for due, _ in chunks])
-        bounds = numpy.cumsum([0, *(len(chunk) for _, chunk in chunks)])
-        until = times - numpy.isin(numpy.arange(len(times)), [*early]) if early else None
-        part = StreamPart(times, numpy.arange(len(times)), [row for _, row in events], stamps, bounds, until)
-        if alone:
-            self.app.deliver_one_by_one({"S": part})
-        else:
-            self._deliver(part)
-
-    def _deliver(self, part: StreamPart) -> None:
-        assert self.app.deliver_columns({"S": part})
-        self.chunks += [chunk for *_, chunk in sorted(self._picked, key=lambda one: one[0])]
-        self._picked.clear()
-
-    def chunk(self, events: Sequence[Arrival], due: int) -> None:
-        """Deliver events as one chunk, when the clock is at `due` ms."""
-        self.app.advance(due)
-        deliver_now(self.app, "S", events)
-
-
-def checked_app(text: str) -> CheckedApp:
-    return check(parse(text), catalog(False), text)
 
 
 def alike(
@@ -205,10 +104,10 @@ def alike(
             if random.random() < 0.3:
                 continue  # nobody notices that a snapshot was taken
             fresh = [Watched(checked, None, zone), Watched(checked, compiled, zone)]
-            # Each goes on from what the other one had.
-            for one, state, before in zip(fresh, reversed(states), apps, strict=True):
-                one.app.restore(state)
-                one.begin()
+            # Each goes on from what the other one had; or from its own, which a program has without operators.
+            own = time % 2 == 0
+            for one, state, before in zip(fresh, states if own else reversed(states), apps, strict=True):
+                one.restore(state, directly=own)
                 one.chunks = before.chunks
             apps = fresh
             continue
@@ -449,7 +348,7 @@ def test_what_keys_have_left_that_are_gone_goes_where_it_is_more_than_what_other
                 one.chunk([(START_MS + 40 * number, row)], START_MS + 40 * number)
     assert programmed.chunks == plain.chunks
     assert programmed.app.programmed is not None and programmed.app.programmed.active
-    running = programmed.app.programmed._running
+    running = programmed.app.programmed.running
     assert running is not None
     created, _, here = running.arrays["p0_meta"][:3].tolist()
     assert here < 10 and created < 30

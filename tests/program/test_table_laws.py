@@ -23,7 +23,8 @@ from spdist.program.tables.change_text import ChangeText
 from spdist.program.tables.text import TableIndex, TableText
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.table_apps import JOINED, LOOKED, MEMBERS, NUMBERED, TABLES, asked_of, drawn_table_app
-from tests.program.test_program_laws import Watched, alike, checked_app
+from tests.program.test_program_laws import alike
+from tests.program.watched import Watched, checked_app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 

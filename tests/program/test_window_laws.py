@@ -1,7 +1,4 @@
-"""Named windows in programs, and rare ones: what they release, hold and show is what those of operators do.
-
-So does what stream processors let go in front of queries.
-"""
+"""Named windows, rare ones and stream processors in programs: what they let go, hold and show is as with operators."""
 
 from __future__ import annotations
 
@@ -35,7 +32,8 @@ from spdist.program.timer_text import rank
 from spdist.program.windows.batch_text import BatchWriter
 from tests.engine.one_chunk import deliver_now
 from tests.program.drawn_apps import START_MS, STREAM, drawn_events
-from tests.program.test_program_laws import Watched, alike, checked_app, many_keys
+from tests.program.test_program_laws import alike, many_keys
+from tests.program.watched import Watched, checked_app
 from tests.program.window_apps import (
     ADAPTED,
     CHAINED,
@@ -251,8 +249,8 @@ def test_groups_know_the_events_of_both_sessions_of_a_restored_window() -> None:
         ("z", None),
     ]
     programmed = fresh[1].app.programmed
-    assert programmed is not None and programmed._running is not None
-    assert not programmed._running.arrays["q0_members"].any()
+    assert programmed is not None and programmed.running is not None
+    assert not programmed.running.arrays["q0_members"].any()
 
 
 def test_a_timeout_that_releases_nothing_lets_its_window_sleep() -> None:
@@ -307,8 +305,8 @@ def test_what_has_left_a_cron_window_has_no_node_any_more() -> None:
     app.begin()
     for number in range(100):
         app.run([(START_MS + 600 * number, (str(number), None, None, None, None, None, None))])
-    assert app.app.programmed is not None and app.app.programmed._running is not None
-    arrays = app.app.programmed._running.arrays
+    assert app.app.programmed is not None and app.app.programmed.running is not None
+    arrays = app.app.programmed.running.arrays
     assert arrays["q0_free"][1] < 10
     assert len(app.chunks) > 50
 

@@ -27,7 +27,8 @@ from tests.program.drawn_apps import drawn_app
 from tests.program.drawn_joins import drawn_join_app
 from tests.program.mixed_apps import drawn_mixed_app
 from tests.program.table_apps import asked_of, drawn_table_app
-from tests.program.test_program_laws import Watched, alike, checked_app
+from tests.program.test_program_laws import alike
+from tests.program.watched import Watched, checked_app
 from tests.program.window_apps import asked_of as asked_of_windows
 from tests.program.window_apps import disordered_events, drawn_processed_app, drawn_window_app
 from tests.properties.fuzz import options_of, run

@@ -309,8 +309,8 @@ def test_keys_of_which_nothing_is_open_are_forgotten() -> None:
             course.step("run", rows, [20] * 300)
     assert course.at_once == 30
     program = course.app.programmed
-    assert program is not None and isinstance(program._running, MixedRunning)
-    (added,) = program._running.added.values()
+    assert program is not None and isinstance(program.running, MixedRunning)
+    (added,) = program.running.added.values()
     assert len(added._numbered) < 8_000
 
 

@@ -143,7 +143,7 @@ class HostedApp(LocalApp):
     def compiles(self) -> None:
         """Have the queries run as a compiled program, where they can; to be called when all have subscribed."""
         self.programmed = Programmed(self.checked, self._context, self._elements)
-        self._parts.elsewhere = self.programmed.snapshot
+        self._parts.elsewhere = self.programmed
 
     def restore(self, data: bytes) -> None:
         """Replace the whole state; see `LocalApp.restore`."""

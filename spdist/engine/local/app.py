@@ -309,7 +309,7 @@ class LocalApp:
         StateError
             The bytes are damaged, or belong to another app: see `carry_over`.
         """
-        state = read_state(data)
+        state = read_state(data, columns=True)
         self._parts.must_be_ours(state["fingerprints"])
         self._take_over(state)
 
@@ -332,7 +332,7 @@ class LocalApp:
         if self._started:
             raise StateError("a state is carried over into an app that has not started", hint="make a new app for it")
         carried, changes = carry_over(data, self.checked)
-        self._take_over(read_state(carried))
+        self._take_over(read_state(carried, columns=True))
         return changes
 
     def _take_over(self, state: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.core.codec import decode, encode, seal, unseal
+from spdist.operators.core.state_columns import plain
 from spdist.planning.updates.change import ElementChange
 from spdist.planning.updates.fingerprints import compare_fingerprints, fingerprints
 
@@ -38,15 +39,24 @@ def write_state(state: Mapping[str, Any]) -> bytes:
     return seal(_KIND, _FORMAT, encode(dict(state)))
 
 
-def read_state(data: bytes) -> dict[str, Any]:
+def read_state(data: bytes, columns: bool = False) -> dict[str, Any]:
     """Return what `write_state` was given.
+
+    Parameters
+    ----------
+    data : bytes
+        What it returned.
+    columns : bool
+        Whether the states of ``parts`` have columns where they were packed so (`plain`).
 
     Raises
     ------
     StateError
         The bytes are damaged, or of another format.
     """
-    state: dict[str, Any] = decode(unseal(_KIND, _FORMAT, data, "this state"))
+    state: dict[str, Any] = decode(unseal(_KIND, _FORMAT, data, "this state"), columns)
+    if columns:
+        state = {**plain({**state, "parts": None}), "parts": state["parts"]}
     return state
 
 
@@ -74,12 +84,12 @@ def carry_over(
     StateError
         The bytes are damaged, or of another format.
     """
-    state = read_state(data)
+    state = read_state(data, columns=True)
     before, now = state["fingerprints"], fingerprints(checked)
     changes = compare_fingerprints({} if anew else before, checked)
     kept = {id for id, stored in before.items() if stored == now.get(id) and (not anew or id.startswith(_SINK))}
     parts = {id: stored for id, stored in state["parts"].items() if id in kept}
-    sinks = {id: stored for id, stored in state["parts"].items() if id.startswith(_SINK)}
+    sinks = {id: plain(stored) for id, stored in state["parts"].items() if id.startswith(_SINK)}
     if above or [id for id in before if id.startswith(_SINK)] != [id for id in now if id.startswith(_SINK)]:
         number = max((above, state["put_out"], *(stored[2] for stored in sinks.values() if stored[2:])))
         # Only sinks that number for themselves keep a third value

@@ -6,16 +6,17 @@ begins without state as the first thing that happens when the app goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from spdist.errors import StateError
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import VirtualClock
+from spdist.operators.core.state_columns import Column, plain
 from spdist.planning.updates.fingerprints import app_elements, compare_fingerprints
 
-__all__ = ["AppParts", "StatefulPart"]
+__all__ = ["AppParts", "Elsewhere", "StatefulPart"]
 
 #: What goes on as it is where a state is restored in an app that runs, as in Siddhi.
 _GOING_ON = ("trigger ", "sink ", "source ")
@@ -44,6 +45,22 @@ class StatefulPart:
     start: Callable[[], None] = _nothing
 
 
+class Elsewhere(Protocol):
+    """Somebody else who may have the states of parts, by kind and key, as columns."""
+
+    def snapshot(self) -> Mapping[tuple[str, str], Any]:
+        """Return the states that it has."""
+        raise NotImplementedError
+
+    def wanted(self, places: Collection[tuple[str, str]]) -> Collection[tuple[str, str]]:
+        """Return the parts among these whose states it would have."""
+        raise NotImplementedError
+
+    def restore(self, states: Mapping[tuple[str, str], Column]) -> bool:
+        """Go on from these states, when those of all other parts are there; tells whether it has them."""
+        raise NotImplementedError
+
+
 class AppParts:
     """All parts of an app.
 
@@ -70,12 +87,12 @@ class AppParts:
         self._places = {place: known[place] for place in found if place in known}
         self._parts = {id: found[place] for place, id in self._places.items()}
         self._fresh: list[str] = []
-        #: Returns, by kind and key, the states of parts that somebody else has meanwhile.
-        self.elsewhere: Callable[[], Mapping[tuple[str, str], Any]] = dict
+        #: Has the states of some parts in their place, where there is somebody.
+        self.elsewhere: Elsewhere | None = None
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the clock and of each part, but of those that are still to begin."""
-        clock, elsewhere = self._clock, self.elsewhere()
+        clock, elsewhere = self._clock, {} if self.elsewhere is None else self.elsewhere.snapshot()
         held = {id: elsewhere[place] for place, id in self._places.items() if place in elsewhere}
         own = {id: part for id, part in self._parts.items() if id not in self._fresh}
         return {
@@ -120,9 +137,22 @@ class AppParts:
         clock.now = max(clock.now, state["clock"]) if running else state["clock"]
         clock.drawn, clock.sequences = state["drawn"], dict(state["sequences"])
         self._fresh = fresh
-        for id, stored in parts.items():
-            self._parts[id].restore(stored)
+        self._restore(parts, state["started"] and not fresh)
         return bool(fresh)
+
+    def _restore(self, parts: Mapping[str, Any], goes_on: bool) -> None:
+        """Restore the parts; where the app has begun, those that somebody else wants are left to it."""
+        columns = {place: parts[id] for place, id in self._places.items() if isinstance(parts.get(id), Column)}
+        wanted = self.elsewhere.wanted(columns) if self.elsewhere is not None and goes_on and columns else ()
+        left: dict[tuple[str, str], Column] = {place: column for place, column in columns.items() if place in wanted}
+        others = {id for place, id in self._places.items() if place in left}
+        for id, stored in parts.items():
+            if id not in others:
+                self._parts[id].restore(plain(stored))
+        if left and (self.elsewhere is None or not self.elsewhere.restore(left)):
+            for id, stored in parts.items():
+                if id in others:
+                    self._parts[id].restore(plain(stored))
 
     def start_fresh(self) -> None:
         """Begin what is still to begin, now."""

@@ -7,7 +7,7 @@ and back where somebody asks for a snapshot, or brings what the program cannot t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from spdist.engine.programs.state import (
     lend_buckets,
     lent_stores,
     load_state,
+    places_of,
     restore_operators,
     return_buckets,
     stored_state,
@@ -27,6 +28,7 @@ from spdist.engine.programs.state import (
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import ALWAYS, Arrival
 from spdist.operators.core.junction import Receiver, StreamPart
+from spdist.operators.core.state_columns import Column
 from spdist.operators.patterns.repeated_absences import MOST_PARTIALS
 from spdist.operators.windows.reorder_kslack import TICK_MS
 from spdist.program.expressions import NotTyped
@@ -74,7 +76,8 @@ class Programmed:
         self._after = compile_after()
         self._compiling: Compiling | None = None
         self._seen = 0
-        self._running: Running | None = None
+        #: The program at work, while it runs the app.
+        self.running: Running | None = None
         #: Its text, once it was written.
         self.program: Program | None = None
         #: Runs the elements that the program calls, where there are some.
@@ -96,7 +99,10 @@ class Programmed:
                     raise NotTyped("numba is not installed")
                 if self._after is None:
                     raise NotTyped("SPDIST_COMPILE_AFTER says never")
-                self.program = self._written()
+                try:
+                    self.program = self._written(self._forms.whole)
+                except NotTyped:  # then one that calls what has no typed form
+                    self.program = self._written(self._forms.mixed)
                 self._compiling = Compiling(self.program)
             except NotTyped as found:
                 self.reason = found.reason
@@ -105,14 +111,7 @@ class Programmed:
                 log.warning("the app is not compiled, as %s", self.reason)
         return self._compiling
 
-    def _written(self) -> Program:
-        """Return the program of the whole app; or else one that calls what has no typed form."""
-        try:
-            return self._written_for(self._forms.whole)
-        except NotTyped:
-            return self._written_for(self._forms.mixed)
-
-    def _written_for(self, shape: Shape) -> Program:
+    def _written(self, shape: Shape) -> Program:
         self._shape = shape
         self.farthest = _farthest(shape)
         self._behind = _behind(shape, self._context, self._elements)
@@ -124,7 +123,7 @@ class Programmed:
     @property
     def active(self) -> bool:
         """Whether the program runs the app."""
-        return self._running is not None
+        return self.running is not None
 
     def saw(self, count: int) -> None:
         """Count events: an app that gets few is not compiled."""
@@ -132,30 +131,34 @@ class Programmed:
 
     def begins(self) -> bool:
         """Return whether the program runs the app from now on: it begins to, once it is there."""
-        if self._running is None and not self.reason:
+        if self.running is None and not self.reason:
             compiling = self.compile()
             compiled = None if compiling is None else compiling.ready()
             if compiled is not None:
-                try:
-                    self.begin(compiled)
-                except (ValueError, OverflowError, TypeError):  # such as half a character
-                    self.reason = "the state has a value that is not of its type"
-                except OSError:
-                    self.reason = "the process may not have so much address space"
+                self._try(compiled, {})
             elif compiling is not None and self._after is not None and self._seen >= self._after:
                 compiling.start()
-        return self._running is not None
+        return self.running is not None
 
-    def begin(self, compiled: Compiled) -> None:
-        """Let the program run the app."""
+    def _try(self, compiled: Compiled, given: Mapping[tuple[str, str], Column]) -> None:
+        """Let the program run the app, where it can."""
+        try:
+            self.begin(compiled, given)
+        except (ValueError, OverflowError, TypeError):  # such as half a character
+            self.reason = "the state has a value that is not of its type"
+        except OSError:
+            self.reason = "the process may not have so much address space"
+
+    def begin(self, compiled: Compiled, given: Mapping[tuple[str, str], Column] | None = None) -> None:
+        """Let the program run the app, from states by kind and key; where none is given, from that of the operators."""
         assert self.program is not None
         running = Running(self.program, compiled)
         if self._operators is not None:
             running = MixedRunning(self.program, compiled, self._operators)
-        load_state(running, self._shape, self._elements)
+        load_state(running, self._shape, self._elements, given or {})
         if isinstance(running, MixedRunning):
             lend_buckets(running, self._shape, self._elements)
-        self._running = running  # Until here a failure leaves the state with the operators, which go on
+        self.running = running  # Until here a failure leaves the state with the operators, which go on
         drop_state(running, self._shape, self._elements, self._context.timers)
         self._set_timer()
         self._divert()
@@ -174,22 +177,22 @@ class Programmed:
 
     def process_columns(self, parts: Mapping[str, StreamPart]) -> bool:
         """Process events as columns; see `spdist.engine.island.hosted.HostedApp.deliver_columns`."""
-        assert self._running is not None
+        assert self.running is not None
         self.timer.cancel()  # The loop fires what is due: called operators' timers must not have this one in front
-        out = self._running.process_columns(parts, self._context.clock.now)
+        out = self.running.process_columns(parts, self._context.clock.now)
         if out is None:
-            self.retire(self._running.refused)
+            self.retire(self.running.refused)
             return False
-        for cause, number in self._running.failures:
+        for cause, number in self.running.failures:
             lose(self._context, self._elements, self._shape, number, chunk_of(parts, cause))
-        forget_unused(self._running)
+        forget_unused(self.running)
         for stream, put in out.items():
             for receiver in self._behind[stream]:
                 assert receiver.receive_columns is not None  # see `Junction.behind`
                 receiver.receive_columns(put.rows, put.bounds, put.causes, put.stamps, put.numbers, put.times)
         self._set_timer()
         self._approached = approached_by(parts)
-        if isinstance(self._running, MixedRunning) and self._running.costs_more():
+        if isinstance(self.running, MixedRunning) and self.running.costs_more():
             self.retire("so many events reach what has no typed form that operators are faster")
         return True
 
@@ -197,7 +200,7 @@ class Programmed:
         """Let time pass, and put out what timers do, with the clock at their times."""
         if self._approached is not None and self._approached <= to_ms:
             self._approached = None
-        running, clock = self._running, self._context.clock
+        running, clock = self.running, self._context.clock
         if running is not None and to_ms - clock.now > self.farthest:
             self.retire("the clock goes past so many waits of an absence that operators skip most of them")
             return
@@ -223,35 +226,35 @@ class Programmed:
 
     def _set_timer(self) -> None:
         """Have the app wake the program when its next timer is due."""
-        due = None if self._running is None else self._running.next_due
+        due = None if self.running is None else self.running.next_due
         times = [] if due is None else [due]
         if self.timer.snapshot() != times:
             self.timer.restore(times)
 
     def _process_chunk(self, stream: str, arrivals: Sequence[Arrival]) -> None:
         """Process the events of one chunk with the clock where it is."""
-        assert self._running is not None
+        assert self.running is not None
         now = self._context.clock.now
         self.timer.cancel()
-        chunks = self._running.process_chunk(stream, arrivals, now, now - (self._approached == now))
+        chunks = self.running.process_chunk(stream, arrivals, now, now - (self._approached == now))
         if chunks is None:
-            self.retire(self._running.refused)
+            self.retire(self.running.refused)
             self._context.junction(stream).receive_chunk(arrivals)
             return
-        for _, number in self._running.failures:
+        for _, number in self.running.failures:
             lose(self._context, self._elements, self._shape, number, arrivals)
-        forget_unused(self._running)
+        forget_unused(self.running)
         self._set_timer()
         for target, chunk in chunks:
             _hand_over(self._behind[target], chunk)
-        error = self._running.taken_failure() if isinstance(self._running, MixedRunning) else None
+        error = self.running.taken_failure() if isinstance(self.running, MixedRunning) else None
         if error is not None:
             raise error
 
     def _put_out(self, stream: str, chunk: Sequence[Arrival]) -> None:
         """Keep what operators put out until the program has ended, or hand it over where it does not run."""
-        if isinstance(self._running, MixedRunning) and self._running.within:
-            self._running.put_out(stream, chunk)
+        if isinstance(self.running, MixedRunning) and self.running.within:
+            self.running.put_out(stream, chunk)
         else:
             _hand_over(self._behind[stream], chunk)
 
@@ -283,9 +286,9 @@ class Programmed:
 
     def _returned(self, stream: str, chunk: Sequence[Arrival]) -> None:
         """Take what operators put out to a stream that typed queries read."""
-        assert isinstance(self._running, MixedRunning)
-        if self._running.within:
-            self._running.feed(stream, chunk)
+        assert isinstance(self.running, MixedRunning)
+        if self.running.within:
+            self.running.feed(stream, chunk)
         else:
             self._process_chunk(stream, chunk)
 
@@ -298,9 +301,9 @@ class Programmed:
 
     def forget(self) -> None:
         """Forget the state: the operators have it, or get another."""
-        if self._running is not None:
+        if self.running is not None:
             return_buckets(self._shape, self._elements)
-        self._running = None
+        self.running = None
         self._set_timer()
         for undo in reversed(self._undo):  # Each brings back the receivers as they were before it
             undo()
@@ -308,10 +311,23 @@ class Programmed:
 
     def snapshot(self) -> dict[tuple[str, str], Any]:
         """Return the state of each element that it runs, by kind and key, as the operators would have it."""
-        if self._running is None:
+        if self.running is None:
             return {}
-        self._running.expire(now := self._context.clock.now)
-        return stored_state(self._running, self._shape, self._elements, now - (self._approached == now))
+        self.running.expire(now := self._context.clock.now)
+        return stored_state(self.running, self._shape, self._elements, now - (self._approached == now))
+
+    def wanted(self, places: Collection[tuple[str, str]]) -> Collection[tuple[str, str]]:
+        """Return the elements that the program would run, where it is compiled: its code is loaded."""
+        compiling = None if self.reason else self.compile()
+        if compiling is None or self.program is None or compiling.loaded() is None:
+            return ()
+        return places_of(self.program, self._shape) & set(places)
+
+    def restore(self, states: Mapping[tuple[str, str], Column]) -> bool:
+        """Let the program run the app from these states; tells whether it does, else nothing has changed."""
+        if self._compiling is not None and (compiled := self._compiling.loaded()) is not None:
+            self._try(compiled, states)
+        return self.active
 
     @contextmanager
     def stores_lent(self, writes: bool) -> Iterator[None]:
@@ -322,28 +338,18 @@ class Programmed:
         writes : bool
             Whether it may change them.
         """
-        if self._running is None:
+        if self.running is None:
             yield
             return
-        with lent_stores(self._running, self._elements, self.retire if writes else None):
+        with lent_stores(self.running, self._elements, self.retire if writes else None):
             yield
 
     def held_rows(self) -> int:
         """Return how many rows the state holds, as `spdist.engine.local.rows.count_rows` counts them."""
-        if self._running is None:
+        if self.running is None:
             return 0
-        self._running.expire(self._context.clock.now)
-        return held_rows(self._running)
-
-    @property
-    def calls(self) -> int:
-        """How often the program has called operators."""
-        return self._running.calls if isinstance(self._running, MixedRunning) else 0
-
-    @property
-    def texts(self) -> int:
-        """How many texts the program knows."""
-        return 0 if self._running is None else len(self._running.texts)
+        self.running.expire(self._context.clock.now)
+        return held_rows(self.running)
 
 
 def _farthest(shape: Shape) -> int:

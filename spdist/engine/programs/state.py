@@ -8,14 +8,14 @@ from typing import Any
 
 from spdist.engine.local.elements import AppElements
 from spdist.operators.base import Timers
-from spdist.operators.core.state_columns import plain
+from spdist.operators.core.state_columns import Column, StructColumn, column_of, plain
 from spdist.operators.windows.named_window import NamedWindow
-from spdist.program.parts import QueryText
+from spdist.program.parts import Program, QueryText
 from spdist.program.read_shape import LoopWindow
 from spdist.program.running.forgetting import forget_values
 from spdist.program.running.mixed import MixedRunning
 from spdist.program.running.running import Running, time_has_come
-from spdist.program.shape import Keyed, Shape
+from spdist.program.shape import Element, Keyed, Shape
 from spdist.program.states.bucket import LoopBuckets
 from spdist.program.states.partition import forget_keys, fresh_partition, load_partition, stored_partition
 from spdist.program.states.state import fresh_query, load_query, stored_query
@@ -29,28 +29,53 @@ __all__ = [
     "lend_buckets",
     "lent_stores",
     "load_state",
+    "places_of",
     "restore_operators",
     "return_buckets",
     "stored_state",
 ]
 
+#: The kind and the key of an element (`spdist.planning.updates.fingerprints.AppElement`).
+Place = tuple[str, str]
 
-def load_state(running: Running, shape: Shape, elements: AppElements) -> None:
-    """Take the state of the operators over; raises ValueError where it has what a program cannot have."""
-    for table in used_tables(running):
-        load_table(running, table, elements.table(table.id).snapshot())
-    queries = {query.read.number: query for query in running.program.queries}
+
+def places_of(program: Program, shape: Shape) -> set[Place]:
+    """Return the elements of the app that a program runs."""
+    return {("table", table.id) for table in used_tables(program)} | {place for place, _ in _typed(program, shape)}
+
+
+def _typed(program: Program, shape: Shape) -> Iterator[tuple[Place, Element]]:
+    """Yield the queries, partitions and named windows that a program runs."""
+    numbers = {query.read.number for query in program.queries}
     for element in shape.typed:
         if isinstance(element, Keyed):
-            load_partition(running, element, elements.partition(element.number).snapshot())
-        elif isinstance(element, LoopWindow):
+            yield ("partition", str(element.number)), element
+        elif element.number in numbers:  # else no event reaches it
+            yield ("window" if isinstance(element, LoopWindow) else "query", element.checked.name), element
+
+
+def load_state(running: Running, shape: Shape, elements: AppElements, given: Mapping[Place, Column]) -> None:
+    """Take over the states given by kind and key, each a column of one value; where there is none, the operators'.
+
+    Raises
+    ------
+    ValueError, TypeError, OverflowError
+        There is what a program cannot have.
+    """
+    parts, queries = elements.parts(), {query.read.number: query for query in running.program.queries}
+    for table in used_tables(running.program):
+        place = "table", table.id
+        load_table(running, table, given.get(place) or column_of([parts[place].snapshot()]))
+    for place, element in _typed(running.program, shape):
+        state = given.get(place) or column_of([parts[place].snapshot()])
+        if isinstance(element, Keyed):
+            load_partition(running, element, state)
+            continue
+        if isinstance(element, LoopWindow):
             # A named window's snapshot is its window alone: what else a query's state has is as new.
-            totals, _, *rest = fresh_query(element)
-            state = elements.window(element.stream).snapshot()
-            load_query(running, queries[element.number], [(0, [totals, state, *rest])])
-        elif element.number in queries:  # else no event reaches it
-            state = elements.query(element.checked.name).snapshot()
-            load_query(running, queries[element.number], [(0, state)])
+            totals, _, *rest = (column_of([one]) for one in fresh_query(element))
+            state = StructColumn(list, [totals, state, *rest])
+        load_query(running, queries[element.number], state)
     if not running.compute_held():
         raise ValueError("a function fails on a text that a window holds")
 
@@ -91,29 +116,28 @@ def drop_state(running: Running, shape: Shape, elements: AppElements, timers: Ti
             elements.query(element.checked.name).restore(fresh_query(element))
 
 
-def stored_state(running: Running, shape: Shape, elements: AppElements, until: int) -> dict[tuple[str, str], Any]:
+def stored_state(running: Running, shape: Shape, elements: AppElements, until: int) -> dict[Place, Column]:
     """Return the state of each element of the program, by its kind and key, as its operators would have it.
 
     That is how it is when all timers have fired that were due `until` then, ms. What sleeps is awake there: its next
     time is behind those that have passed, of which a program is not told.
     """
     time_has_come(running, until)
-    stored: dict[tuple[str, str], Any] = {}
-    for table in used_tables(running):
+    stored: dict[Place, Column] = {}
+    for table in used_tables(running.program):
         stored["table", table.id] = stored_table(running, table)
-    for query, _ in _windows(running, elements):
-        stored["window", query.read.checked.name] = stored_windows(running, query, 1)
     queries = {query.read.number: query for query in running.program.queries}
-    for element in shape.typed:
+    for place, element in _typed(running.program, shape):
         if isinstance(element, Keyed):
             before = elements.partition(element.number).snapshot()
-            stored["partition", str(element.number)] = stored_partition(running, element, before)
-        elif not isinstance(element, LoopWindow) and element.number in queries:
-            stored["query", element.checked.name] = stored_query(running, queries[element.number], 1)
+            stored[place] = stored_partition(running, element, before)
+        else:
+            stored_one = stored_windows if isinstance(element, LoopWindow) else stored_query
+            stored[place] = stored_one(running, queries[element.number], 1)
     return stored
 
 
-def restore_operators(elements: AppElements, stored: Mapping[tuple[str, str], Any]) -> None:
+def restore_operators(elements: AppElements, stored: Mapping[Place, Any]) -> None:
     """Give the operators the state that `stored_state` returned."""
     parts = elements.parts()
     for place, state in stored.items():
@@ -137,15 +161,15 @@ def _windows(running: Running, elements: AppElements) -> list[tuple[QueryText, N
 
 def _store_lent(running: Running, elements: AppElements) -> None:
     """Give the operators the rows of all tables and named windows."""
-    for table in used_tables(running):
-        elements.table(table.id).restore(stored_table(running, table))
+    for table in used_tables(running.program):
+        elements.table(table.id).restore(plain(stored_table(running, table)))
     for query, window in _windows(running, elements):
         window.restore(plain(stored_windows(running, query, 1)))
 
 
 def _drop_lent(running: Running, elements: AppElements) -> None:
     """Take the rows of all tables and named windows off the operators: the program has them."""
-    for table in used_tables(running):
+    for table in used_tables(running.program):
         elements.table(table.id).restore(FRESH_TABLE)
     for query, window in _windows(running, elements):
         window.restore(fresh_query(query.read)[1])
@@ -180,11 +204,11 @@ def lent_stores(running: Running, elements: AppElements, retire: Callable[[str],
 
 
 def _reload_tables(running: Running, elements: AppElements, retire: Callable[[str], None]) -> None:
-    tables = [(table, elements.table(table.id)) for table in used_tables(running)]
+    tables = [(table, elements.table(table.id)) for table in used_tables(running.program)]
     try:
         for table, own in tables:
             clear_table(running, table)
-            load_table(running, table, own.snapshot())
+            load_table(running, table, column_of([own.snapshot()]))
     except (ValueError, OverflowError, TypeError):  # a long in an int column
         changed = [(own, own.snapshot()) for _, own in tables]
         # This has the operators take the program's rows, those before the question: they get the changed ones back.

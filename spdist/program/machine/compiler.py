@@ -158,6 +158,14 @@ class Compiling:
             self._process.poll()  # it must not stay a zombie
         return self._compiled
 
+    def loaded(self) -> Compiled | None:
+        """Return the compiled program, with its code loaded now; None where it was not compiled."""
+        if self._loading is not None:
+            self._loading.join()
+        if self._compiled is None and self.is_done:
+            self._load()
+        return self._compiled
+
     def wait(self) -> Compiled:
         """Compile, load, and return the program.
 
@@ -169,11 +177,10 @@ class Compiling:
         self.start()
         if self._process is not None:
             self._process.wait()
-        if self.is_done:
-            self._load()
-        if self._compiled is None:
+        compiled = self.loaded()
+        if compiled is None:
             raise RuntimeError(f"{self.file} cannot be compiled")
-        return self._compiled
+        return compiled
 
     def _load(self) -> None:
         try:

@@ -9,14 +9,18 @@ from __future__ import annotations
 from spdist.program.machine.arithmetic import key_bits, loop
 
 __all__ = [
+    "all_appended",
+    "all_inserted_by_time",
     "allot",
     "append",
     "candidate_enters",
     "candidate_leaves",
     "candidates_go",
     "cell_stays",
+    "cells_stay",
     "due_asked",
     "due_done",
+    "dues_asked",
     "give_back",
     "insert_by_time",
     "order_by_time",
@@ -137,6 +141,20 @@ def insert_by_time(first, last, before, after, times, number, node):  # type: ig
 
 
 @loop
+def all_appended(first, last, before, after, numbers, nodes):  # type: ignore[no-untyped-def]
+    """Put many nodes in order at the ends of lists, each of the list with its number."""
+    for place in range(len(nodes)):
+        append(first, last, before, after, numbers[place], nodes[place])
+
+
+@loop
+def all_inserted_by_time(first, last, before, after, times, numbers, nodes):  # type: ignore[no-untyped-def]
+    """Put many nodes in order into lists, each into the list with its number behind the last one that is not later."""
+    for place in range(len(nodes)):
+        insert_by_time(first, last, before, after, times, numbers[place], nodes[place])
+
+
+@loop
 def order_by_time(first, last, before, after, times, number):  # type: ignore[no-untyped-def]
     """Put the nodes of a list in the order of their times; those of one time stay in theirs."""
     node = first[number]
@@ -193,6 +211,13 @@ def cell_stays(first, last, number, after, cell):  # type: ignore[no-untyped-def
     else:
         first[number] = cell
     last[number] = cell
+
+
+@loop
+def cells_stay(first, last, numbers, after, begin):  # type: ignore[no-untyped-def]
+    """Put many cells, which follow one another from `begin` on, at the ends of lists; see `cell_stays`."""
+    for place in range(len(numbers)):
+        cell_stays(first, last, numbers[place], after, begin + place)
 
 
 # Timers: a heap of (due, query, key), three words each, behind how many there are; and for each key of a query a queue
@@ -262,6 +287,13 @@ def due_asked(last, following, at, free, timers, query, key, due):  # type: igno
         following[node] = following[last[key]]
         following[last[key]] = node
     last[key] = node
+
+
+@loop
+def dues_asked(last, following, at, free, timers, query, keys, dues):  # type: ignore[no-untyped-def]
+    """Ask for many wake-ups in order, each of the key with its number."""
+    for place in range(len(keys)):
+        due_asked(last, following, at, free, timers, query, keys[place], dues[place])
 
 
 @loop

@@ -13,6 +13,7 @@ from spdist.language.checking.scope import Scope
 from spdist.operators.base import CURRENT, Arrival, Timer, Timers, VirtualClock
 from spdist.operators.core.parameters import constant_values
 from spdist.operators.core.processors import ProcessorSetting
+from spdist.operators.core.state_columns import column_of
 from spdist.operators.windows.reorder_akslack import WEIGHTS, AlphaKSlack
 from spdist.operators.windows.reorder_kslack import TICK_MS, KSlack
 from spdist.program.expressions import FLAG, NUMBER, REAL, NotTyped, Value
@@ -381,7 +382,7 @@ class ReorderStates(ProcessorStates):
             raise ValueError("a window whose attribute may not be null")
         running.reserve(f"nodes {prefix}", count)
         arrays = running.arrays
-        fill_nodes(running, front, 0, events, owners, total=False)
+        fill_nodes(running, front, 0, column_of(events), owners, total=False)
         arrays[f"{prefix}_at"][:count] = times
         arrays[f"{prefix}_came"][:count] = numpy.arange(count)
         # What comes now is behind all that is held

@@ -82,7 +82,7 @@ def _keys(running: Running) -> Iterator[tuple[Any, Any]]:
 def _values(running: Running, type: Type) -> Iterator[tuple[Any, Any]]:
     """Yield each array that has values of a type which are numbers of something, and where in it, but those of keys."""
     arrays = running.arrays
-    for table in used_tables(running):
+    for table in used_tables(running.program):
         nodes = row_nodes(running, table)
         places = (place for place, own in enumerate(table.schema.types) if own is type)
         yield from ((arrays[f"{table.name}_{place}"], nodes) for place in places)
@@ -107,7 +107,7 @@ def _values(running: Running, type: Type) -> Iterator[tuple[Any, Any]]:
 def _indexed_rows(running: Running) -> Iterator[tuple[Any, Any]]:
     """Yield the texts by which rows of tables are looked for."""
     arrays = running.arrays
-    for table in used_tables(running):
+    for table in used_tables(running.program):
         texts = {place for place, type in enumerate(table.schema.types) if type is Type.STRING}
         for index in indexes_of(table):
             slots = arrays[f"{index.name}_slots"]

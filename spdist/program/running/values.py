@@ -23,6 +23,8 @@ __all__ = ["ObjectTable", "ProgramValues", "TextTable", "names_of", "nulls_of", 
 _KINDS: dict[Type, Any] = {
     type: numpy.dtype(arrow.to_pandas_dtype()) for type, arrow in ARROW.items() if type is not Type.STRING
 }
+#: Of which kind arrays with values of a type are.
+_ARRAYS = {Type.INT: "i", Type.LONG: "i", Type.FLOAT: "f", Type.DOUBLE: "f", Type.BOOL: "b"}
 #: What of Arrow's types is gathered here, by its number: the rest is Arrow's.
 _TEXTS, _NUMBERS = pa.string().id, {pa.int32().id, pa.int64().id, pa.float64().id}
 _FIRST = 64
@@ -257,6 +259,18 @@ class ProgramValues:
         numbers = self.numbers(column, type)
         nulls = numbers == 0 if type is Type.OBJECT else column.is_null().to_numpy(zero_copy_only=False)
         return numbers, nulls
+
+    def loaded(self, column: Column, type: Type, exactly: bool = False) -> tuple[Any, Any]:
+        """Return a column of state as a program has it, 0 where there is null, and where that is; see `taken`."""
+        if isinstance(column, TextColumn) and type is Type.STRING:
+            # Behind all the one that nulls have: they are number -1 of the column
+            numbers = numpy.append(self.texts.numbers(pa.array(column.texts, pa.string())), 0)
+            return numbers[column.numbers], column.numbers < 0
+        if isinstance(column, NumberColumn) and column.array.dtype.kind == _ARRAYS.get(type):
+            arrow = pa.array(column.array, mask=column.nulls).cast(ARROW[type])
+            nulls = numpy.zeros(len(arrow), bool) if column.nulls is None else column.nulls
+            return self.numbers(arrow, type), nulls
+        return self.taken(column.values(), type, exactly)
 
     def shown(self, values: Any, nulls: Any, type: Type) -> list[Any]:
         """Return values of a program as Python has them; None where `nulls` is not 0."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy
 
-from spdist.operators.core.state_columns import ListColumn, NumberColumn, nothing
+from spdist.operators.core.state_columns import Column, ListColumn, NumberColumn, nothing, numbers_of
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.nodes import walked
@@ -15,16 +15,31 @@ from spdist.program.timer_text import RATE_LIMIT, rank
 __all__ = ["load_dues", "stored_dues", "window_dues"]
 
 
-def load_dues(running: Running, query: QueryText, number: int, dues: Sequence[int], operator: int = 0) -> None:
-    """Take over the wake-ups that an operator of a query has asked for, of a key."""
-    running.reserve(f"dues {query.name}", len(dues))
+def load_dues(running: Running, query: QueryText, numbers: Any, dues: Column, operator: int = 0) -> None:
+    """Take over the wake-ups that an operator of a query, or its rate limit, has asked for, a list for each key.
+
+    Parameters
+    ----------
+    running, query : Running, QueryText
+        The program, and the query.
+    numbers : numpy.ndarray
+        Of the keys.
+    dues : Column
+        Their lists.
+    operator : int
+        Which operator.
+    """
+    prefix, timer, own = query.name, query.timer, operator
+    if operator == RATE_LIMIT:
+        prefix, timer, own = f"{prefix}_l", query.read.number, 0
+    sizes, (times, _) = dues.sizes(), numbers_of(dues.items_held())
+    running.reserve(f"dues {prefix}", len(times))
     # The heap has one timer of each queue: what is asked for later waits behind it
-    running.reserve("timers", 1)
-    arrays, names = running.arrays, (f"due{max(0, operator) or ''}", "due_next", "due_at", "due_free")
-    queue = [arrays[f"{query.name}_{name}"] for name in names]
-    for due in dues:
-        asked = arrays["timers"], rank(query.timer, operator), number, due
-        running.compiled.kernels.due_asked(*queue, *asked)
+    running.reserve("timers", int((sizes > 0).sum()))
+    names = (f"due{max(0, own) or ''}", "due_next", "due_at", "due_free")
+    queue = [*(running.arrays[f"{prefix}_{name}"] for name in names), running.arrays["timers"]]
+    asked = numpy.repeat(numbers, sizes), times.astype(numpy.int64)
+    running.compiled.kernels.dues_asked(*queue, rank(timer, operator), *asked)
 
 
 def stored_dues(running: Running, query: QueryText, count: int, operator: int = 0) -> ListColumn:

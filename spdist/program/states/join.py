@@ -15,18 +15,17 @@ from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.key_words import key_numbers, words_of
+from spdist.program.states.nodes import walked
 from spdist.program.states.window import fresh_window, load_window, stored_windows
 
 __all__ = ["fresh_sides", "load_index", "load_sides", "side_keys", "stored_sides"]
 
 
-def load_sides(running: Running, query: QueryText, states: Sequence[tuple[int, Sequence[Any]]]) -> None:
+def load_sides(running: Running, query: QueryText, numbers: Any, windows: Sequence[Column]) -> None:
     """Take over what the sides hold: of each key of the partition, by number, the left window and the right one."""
     for side in query.sides:
         if side.read.window is not None:
-            position = side.operator
-            own = [(number, windows[position]) for number, windows in states]
-            load_window(running, side, own)
+            load_window(running, side, numbers, windows[side.operator])
             load_index(running, side)
 
 
@@ -73,22 +72,21 @@ def load_index(running: Running, side: QueryText) -> None:
     numbers = key_numbers(running, f"{name}_k", numpy.stack(words, axis=1)[nodes])
     first, last, size, link, of = (arrays[f"{name}_{part}"] for part in ("first", "last", "size", "link", "of"))
     of[:count] = -1
-    for node, number in zip(nodes.tolist(), numbers.tolist(), strict=True):
-        of[node], link[node] = number, -1
-        if size[number]:
-            link[last[number]] = node
-        else:
-            first[number] = node
-        last[number] = node
-        size[number] += 1
+    of[nodes], link[nodes] = numbers, -1
+    # Stable: the events of a key stay in the order of the list
+    order = numpy.argsort(numbers, kind="stable")
+    nodes, numbers = nodes[order], numbers[order]
+    same = numbers[1:] == numbers[:-1]
+    link[nodes[:-1][same]] = nodes[1:][same]
+    # Cut, as there may be none at all
+    begins, ends = numpy.append(True, ~same)[: len(nodes)], numpy.append(~same, True)[: len(nodes)]
+    first[numbers[begins]], last[numbers[ends]] = nodes[begins], nodes[ends]
+    size[:] = numpy.bincount(numbers, minlength=len(size))
 
 
 def _instances(running: Running, name: str, list: str, count: int) -> Any:
     """Return of each event of a side the number of its key of the partition; -1 where it is not in the list."""
-    heads, following = running.arrays[f"{name}_{list}"], running.arrays[f"{name}_next"]
-    found = numpy.full(count, -1, numpy.int64)
-    for number, node in enumerate(heads.tolist()):
-        while node >= 0:
-            found[node] = number
-            node = int(following[node])
+    heads, found = running.arrays[f"{name}_{list}"], numpy.full(count, -1, numpy.int64)
+    lengths, order = walked(running, heads, running.arrays[f"{name}_next"])
+    found[order] = numpy.repeat(numpy.arange(len(heads)), lengths)
     return found

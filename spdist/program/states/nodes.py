@@ -5,7 +5,7 @@ Of a row only the attributes are there that the query reads when it leaves; the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,15 @@ from spdist.java.numbers import text_of
 from spdist.language.types import Type
 from spdist.operators.base import Arrival, Row, VirtualClock
 from spdist.operators.core.handlers import FilterPlan, Flow
-from spdist.operators.core.state_columns import Column, ListColumn, NumberColumn, StructColumn, ValueColumn, nothing
+from spdist.operators.core.state_columns import (
+    Column,
+    ListColumn,
+    NumberColumn,
+    StructColumn,
+    ValueColumn,
+    nothing,
+    numbers_of,
+)
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
@@ -38,39 +46,50 @@ _REALS = (Type.FLOAT, Type.DOUBLE)
 
 
 def load_list(
-    running: Running, query: QueryText, name: str, first: int, held: Sequence[tuple[int, int, Sequence[Arrival]]]
+    running: Running, query: QueryText, name: str, first: int, numbers: Any, owners: Any, held: Column
 ) -> int:
-    """Fill lists, given their numbers and those of the partition's keys, with nodes from `first` on; return the end."""
-    prefix, arrays = query.name, running.arrays
-    last = first + sum(len(events) for *_, events in held)
+    """Fill lists with nodes from `first` on; return the end.
+
+    Parameters
+    ----------
+    running, query, name
+        The program, the query, and which lists.
+    first : int
+        The first node.
+    numbers, owners : numpy.ndarray
+        Of each list its number, and that of its key of the partition.
+    held : Column
+        The events of each.
+    """
+    prefix, arrays, sizes = query.name, running.arrays, held.sizes()
+    ends = first + numpy.cumsum(sizes)
+    last = int(ends[-1]) if len(ends) else first
+    some = sizes > 0
     # All lists are linked as one, then each is cut at its last node
     arrays[f"{prefix}_next"][first:last] = numpy.arange(first + 1, last + 1)
-    instances = numpy.zeros(last - first, numpy.int64)
-    begin = first
-    for number, owner, events in held:
-        end = begin + len(events)
-        if end > begin:
-            arrays[f"{prefix}_{name}"][number], arrays[f"{prefix}_{name}_end"][number] = begin, end - 1
-            arrays[f"{prefix}_{name}_size"][number] = end - begin
-            arrays[f"{prefix}_next"][end - 1] = -1
-            instances[begin - first : end - first] = owner
-        begin = end
+    arrays[f"{prefix}_next"][ends[some] - 1] = -1
+    arrays[f"{prefix}_{name}"][numbers[some]] = (ends - sizes)[some]
+    arrays[f"{prefix}_{name}_end"][numbers[some]] = ends[some] - 1
+    arrays[f"{prefix}_{name}_size"][numbers[some]] = sizes[some]
     # Events of an open batch have not entered the totals yet, so they have no group
     total = name == "left" or not query.read.waits
-    fill_nodes(running, query, first, [event for *_, events in held for event in events], instances, total)
+    fill_nodes(running, query, first, held.items_held(), numpy.repeat(owners, sizes), total)
     return last
 
 
 def fill_nodes(
-    running: Running, query: QueryText, first: int, events: Sequence[Arrival], instances: Any, total: bool = True
+    running: Running, query: QueryText, first: int, events: Column, instances: Any, total: bool = True
 ) -> None:
     """Write events into nodes from `first` on, given the number of the key of each; `total`: they are in totals."""
+    if not len(events):
+        return
     prefix, arrays, types = query.name, running.arrays, query.read.types
-    last, rows = first + len(events), [row for _, row in events]
-    arrays[f"{prefix}_ts"][first:last] = [timestamp for timestamp, _ in events]
+    times, rows = events.parts(2)
+    last, parts = first + len(events), rows.parts(int(rows.sizes()[0]))
+    arrays[f"{prefix}_ts"][first:last] = numbers_of(times)[0]
     columns: dict[int, tuple[Any, Any]] = {}
     for place in query.kept_attributes:
-        values, nulls = running.values.taken([row[place] for row in rows], types[place])
+        values, nulls = running.values.loaded(parts[place], types[place])
         if place in query.known and nulls.any():
             raise ValueError("an aggregator fails on a null")
         columns[place] = values, nulls
@@ -84,12 +103,12 @@ def fill_nodes(
         nodes = numpy.arange(first, last)
         if query.behind:
             # What a condition behind the window drops never enters the totals
-            met = numpy.array(_meeting(query, rows), numpy.int64)
+            met = numpy.array(_meeting(query, rows.values()), numpy.int64)
             nodes, instances = nodes[met], instances[met]
             columns = {place: (values[met], nulls[met]) for place, (values, nulls) in columns.items()}
         groups = _groups(running, query, instances, columns)
         arrays[f"{prefix}_g"][nodes] = groups
-        list_groups(running, query, groups, instances.tolist())
+        list_groups(running, query, groups, instances)
 
 
 def _meeting(query: QueryText, rows: Sequence[Row]) -> list[int]:
@@ -104,12 +123,12 @@ def _meeting(query: QueryText, rows: Sequence[Row]) -> list[int]:
     return [place for place, _ in met]
 
 
-def list_groups(running: Running, query: QueryText, numbers: Any, instances: Iterable[int]) -> None:
+def list_groups(running: Running, query: QueryText, numbers: Any, instances: Any) -> None:
     """Have groups be among those of their key that have totals, where these can begin anew."""
     prefix, arrays = query.name, running.arrays
     if f"{prefix}_known" not in arrays:
         return
-    for group, key in zip(numbers.tolist(), instances, strict=True):
+    for group, key in zip(numbers.tolist(), instances.tolist(), strict=True):
         if not arrays[f"{prefix}_known"][group]:
             arrays[f"{prefix}_known"][group] = 1
             first = int(arrays[f"{prefix}_groups"][key])
@@ -189,14 +208,18 @@ def events_of_nodes(running: Running, query: QueryText, order: Any) -> StructCol
     return StructColumn(tuple, [NumberColumn(arrays[f"{prefix}_ts"][order]), StructColumn(tuple, columns)])
 
 
-def group_words(running: Running, query: QueryText, number: int, keys: list[Any]) -> Any:
-    """Return the words of the keys of groups of one key of the partition; a key is a value, or a tuple of several."""
-    parts = [keys] if len(query.grouped) == 1 else list(zip(*keys, strict=True))
-    words = [] if query.keyed is None else [numpy.full(len(keys), number, numpy.int64)]
+def group_words(running: Running, query: QueryText, instances: Any, keys: Column) -> Any:
+    """Return the words of the keys of groups, given the number of the partition's key of each.
+
+    A key is a value, or a tuple of several.
+    """
+    parts = [keys] if len(query.grouped) == 1 else keys.parts(len(query.grouped))
+    words = [] if query.keyed is None else [instances]
     bits = numpy.zeros(len(keys), numpy.int64)
     for bit, (place, values) in enumerate(zip(query.grouped, parts, strict=True)):
         type = query.read.types[place]
-        found, nulls = running.values.taken(list(map(real_key, values)) if type in _REALS else values, type)
+        own = ValueColumn(list(map(real_key, values.values()))) if type in _REALS else values
+        found, nulls = running.values.loaded(own, type)
         words.append(words_of(found, nulls, type))
         if type is not Type.STRING:
             bits += nulls.astype(numpy.int64) << bit

@@ -1,4 +1,4 @@
-"""PlacedMatch matches of a program as those of the operators, and back: timestamps, events, and values that are read.
+"""Partial matches of a program as those of the operators, and back: timestamps, events, and values that are read.
 
 Of an event only the attributes are there that are still read, and of a counted element only the events that are; the
 timestamp of an event behind the first one is that of the latest.
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from spdist.language.types import Type
 from spdist.operators.core.state_columns import (
     Column,
     ListColumn,
@@ -20,67 +21,135 @@ from spdist.operators.core.state_columns import (
     column_of,
     in_turn,
     nothing,
+    numbers_of,
 )
 from spdist.operators.patterns.absence import ABSENT
 from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched
 from spdist.program.running.running import Running
 
-__all__ = ["PlacedMatch", "StoredMatches", "constants", "load_nodes"]
-
-#: Of an event: its timestamp and its row.
-_Slot = tuple[int, tuple[Any, ...]]
+__all__ = ["LoadedMatches", "StoredMatches", "constants"]
 
 
-class PlacedMatch:
-    """A partial match: the key's number, at how many places it waits, and its events; of a counted element a list."""
+class LoadedMatches:
+    """The partial matches of all keys of a partition, from state: those that wait somewhere become nodes.
 
-    __slots__ = ("expired", "number", "places", "slots", "timestamp")
+    Parameters
+    ----------
+    running, query
+        The program, and the pattern.
+    numbers : numpy.ndarray
+        Of the keys.
+    matches : Column
+        Of each the lists that counted elements hold, and its partial matches.
 
-    def __init__(self, number: int, lists: Sequence[Any], timestamp: int, expired: bool, slots: Sequence[Any]) -> None:
-        self.number = number
-        self.timestamp = timestamp
-        self.expired = expired
-        # A counted element is the number of a list of events, which matches may share
-        self.slots: list[Any] = [lists[held] if isinstance(held, int) else held for held in slots]
-        self.places = 0
+    State
+    -----
+    Whose each match is, at how many places it waits, and which node it is, once `load` has been called.
+    """
 
-    def event(self, slot: int, index: int) -> _Slot | None:
-        """Return an event of an element, given its index, from the end where that is negative; None where none is."""
-        held = self.slots[slot]
-        if isinstance(held, list):
-            held = held[index] if -len(held) <= index < len(held) else None
-        found: _Slot | None = held
+    def __init__(self, running: Running, query: QueryText, numbers: Any, matches: Column) -> None:
+        assert isinstance(query.read, Matched)
+        self._running = running
+        self._query = query
+        self._pattern = query.read
+        lists, rows = matches.parts(2)
+        sizes, counts = rows.sizes(), lists.sizes()
+        self._owners = numpy.repeat(numbers, sizes)
+        self._begins = numpy.cumsum(sizes) - sizes
+        self._rows = rows.items_held()
+        # Counted elements are the numbers of lists of events, which the matches of a key may share
+        self._lists = lists.items_held()
+        self._of_lists = numpy.repeat(numpy.cumsum(counts) - counts, sizes)
+        self._places = numpy.zeros(len(self._owners), numpy.int64)
+        self._slots: Sequence[Column] = ()
+        self._events: dict[tuple[int, int], tuple[Any, Column]] = {}
+
+    def waiting(self, places: Column) -> Any:
+        """Return the matches that wait somewhere, as numbers of all, given a list of places for each key."""
+        found = numpy.repeat(self._begins, places.sizes()) + numbers_of(places.items_held())[0]
+        self._places += numpy.bincount(found, minlength=len(self._places))
         return found
 
+    def load(self) -> int:
+        """Let those that wait be the nodes of the pattern, from number 0 on; return how many they are."""
+        found = numpy.flatnonzero(self._places)
+        refs, total = self._places[found], len(found)
+        self._places[:] = -1
+        self._places[found] = numpy.arange(total)
+        times, expired, slots = self._rows.at(found).parts(3)
+        self._slots = slots.parts(int(slots.sizes()[0])) if total else ()
+        self._of_lists = self._of_lists[found]
+        self._running.reserve(f"nodes {self._query.name}", total)
+        if total:
+            self._load(total, numbers_of(times)[0], numbers_of(expired)[0], refs)
+        return total
 
-def load_nodes(running: Running, query: QueryText, pattern: Matched, found: Sequence[PlacedMatch]) -> None:
-    """Let partial matches be the nodes of a pattern, from number 0 on."""
-    prefix, total = query.name, len(found)
-    running.reserve(f"nodes {prefix}", total)
-    arrays = running.arrays
-    arrays[f"{prefix}_free"][:] = (-1, total)
-    arrays[f"{prefix}_ts"][:total] = [one.timestamp for one in found]
-    for n, step in enumerate(pattern.steps):
-        if f"{prefix}_first{n or ''}" in arrays:
-            firsts = [one.event(step.slot, 0) for one in found]
-            arrays[f"{prefix}_first{n or ''}"][:total] = [0 if first is None else first[0] for first in firsts]
-    if pattern.shares:
-        for node, one in enumerate(found):
-            arrays[f"{prefix}_refs"][node] = one.places
-            arrays[f"{prefix}_expired"][node] = one.expired
+    def nodes(self, found: Any) -> tuple[Any, Any]:
+        """Return the nodes of matches, given as `waiting` returns them, and the numbers of their keys."""
+        return self._places[found], self._owners[found]
+
+    def came(self, slot: int) -> Any:
+        """Return which nodes have an event of an element."""
+        return self._slots[slot].known()
+
+    def _load(self, total: int, times: Any, expired: Any, refs: Any) -> None:
+        prefix, arrays, pattern = self._query.name, self._running.arrays, self._pattern
+        arrays[f"{prefix}_free"][:] = (-1, total)
+        arrays[f"{prefix}_ts"][:total] = times
+        if pattern.shares:
+            arrays[f"{prefix}_refs"][:total], arrays[f"{prefix}_expired"][:total] = refs, expired
             # A bit for each element that has an event in the match
-            arrays[f"{prefix}_bits"][node] = sum(1 << n for n, held in enumerate(one.slots) if held is not None)
-    for n, step in enumerate(pattern.steps):
-        if step.counted:
-            arrays[f"{prefix}_count{n}"][:total] = [len(one.slots[step.slot] or ()) for one in found]
-    for place, type in enumerate(pattern.types):
-        name = f"{prefix}_p_{place}"
-        if name in arrays:
-            element, index, attribute = pattern.named(place)
-            events = [one.event(pattern.steps[element].slot, index) for one in found]
-            values = [None if event is None else event[1][attribute] for event in events]
-            arrays[name][:total], arrays[f"{name}_n"][:total] = running.values.taken(values, type)
+            bits = (self.came(slot).astype(numpy.int64) << slot for slot in range(len(self._slots)))
+            arrays[f"{prefix}_bits"][:total] = sum(bits)
+        for n, step in enumerate(pattern.steps):
+            if f"{prefix}_first{n or ''}" in arrays:
+                known, events = self._event(n, 0)
+                firsts = numpy.zeros(total, numpy.int64)
+                firsts[known] = numbers_of(events.parts(2)[0])[0]
+                arrays[f"{prefix}_first{n or ''}"][:total] = firsts
+            if step.counted:
+                _, sizes = self._chain(step.slot)
+                arrays[f"{prefix}_count{n}"][:total] = sizes
+        for place, type in enumerate(pattern.types):
+            if f"{prefix}_p_{place}" in arrays:
+                self._load_attribute(f"{prefix}_p_{place}", total, type, *pattern.named(place))
+
+    def _load_attribute(self, name: str, total: int, type: Type, element: int, index: int, attribute: int) -> None:
+        """Take over what an event of an element, by its index, has as an attribute; null where it has not come."""
+        arrays = self._running.arrays
+        known, events = self._event(element, index)
+        arrays[name][:total], arrays[f"{name}_n"][:total] = 0, 1
+        if len(events):
+            rows = events.parts(2)[1]
+            values, nulls = self._running.values.loaded(rows.parts(int(rows.sizes()[0]))[attribute], type)
+            arrays[name][known], arrays[f"{name}_n"][known] = values, nulls
+
+    def _chain(self, slot: int) -> tuple[Any, Any]:
+        """Return where the lists of a counted element begin among the events of all, and how many events they have."""
+        numbers, nulls = numbers_of(self._slots[slot])
+        sizes = self._lists.sizes()
+        # One more, without events, for those that have none
+        begins, sizes = numpy.append(numpy.cumsum(sizes) - sizes, 0), numpy.append(sizes, 0)
+        lists = self._of_lists + numbers
+        lists = lists if nulls is None else numpy.where(nulls, -1, lists)
+        return begins[lists], sizes[lists]
+
+    def _event(self, element: int, index: int) -> tuple[Any, Column]:
+        """Return the nodes with an event of an element, by its index, from the end where negative; and the events."""
+        step = self._pattern.steps[element]
+        if not step.counted:
+            index = 0
+        if (element, index) not in self._events:
+            if step.counted:
+                begins, sizes = self._chain(step.slot)
+                nodes = numpy.flatnonzero((-sizes <= index) & (index < sizes))
+                at = (begins + index + (sizes if index < 0 else 0))[nodes]
+                self._events[element, index] = nodes, self._lists.items_held().at(at)
+            else:
+                nodes = numpy.flatnonzero(self.came(step.slot))
+                self._events[element, index] = nodes, self._slots[step.slot].at(nodes)
+        return self._events[element, index]
 
 
 class StoredMatches:

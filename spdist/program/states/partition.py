@@ -18,7 +18,7 @@ from spdist.operators.core.state_columns import (
     StructColumn,
     ValueColumn,
     column_of,
-    plain,
+    numbers_of,
 )
 from spdist.program.partition_text import purge_rank
 from spdist.program.parts import Program, QueryText
@@ -41,25 +41,35 @@ def fresh_partition(keyed: Keyed, state: Any) -> Any:
     return [{}, created, looks if keyed.purge is None else {}, due if keyed.purge is None else []]
 
 
-def load_partition(running: Running, keyed: Keyed, state: Any) -> None:
-    """Take over the state of a partition; raises ValueError where it has what a program cannot have."""
-    keys, _, looks, due = state
+def load_partition(running: Running, keyed: Keyed, state: Column) -> None:
+    """Take over the state of a partition, a column of one value.
+
+    Raises
+    ------
+    ValueError, TypeError, OverflowError
+        It has what a program cannot have.
+    """
+    by_key, _, *purging = state.parts(4)
+    keys, states = by_key.entries()
     number, arrays = keyed.number, running.arrays
     running.reserve(f"keys {number}", len(keys))
-    words = keys_of_texts(running, list(keys), keyed.type).reshape(-1, 1)
-    numbers = key_numbers(running, f"p{number}", words).tolist()
-    for place, query in enumerate(_queries(running.program, keyed)):
-        load_query(running, query, [(n, own[2][place]) for n, own in zip(numbers, keys.values(), strict=True)])
+    words = keys_of_texts(running, keys.values(), keyed.type).reshape(-1, 1)
+    numbers = key_numbers(running, f"p{number}", words)
+    _, used_at, of_queries = states.parts(3)
+    queries = _queries(running.program, keyed)
+    for query, own in zip(queries, of_queries.parts(len(queries)), strict=True):
+        load_query(running, query, own, numbers)
     if keyed.purge is None:
         return
+    (looks,), (due,) = (part.values() for part in purging)
     running.reserve(f"ends p{number}", len(keys))
     running.reserve("timers", 1)
-    ends, used = arrays[f"p{number}_ends"].reshape(-1, 3), numpy.array([own[1] for own in keys.values()], numpy.int64)
+    ends, used = arrays[f"p{number}_ends"].reshape(-1, 3), numbers_of(used_at)[0].astype(numpy.int64)
     arrays[f"p{number}_used"][numbers] = used
     # What is in order is a heap: the ends of keys, by when they were used last
     order = numpy.argsort(used, kind="stable")
     ends[0, 0] = len(keys)
-    ends[1 : len(keys) + 1, 0], ends[1 : len(keys) + 1, 1] = used[order], numpy.array(numbers, numpy.int64)[order]
+    ends[1 : len(keys) + 1, 0], ends[1 : len(keys) + 1, 1] = used[order], numbers[order]
     arrays[f"p{number}_looks"][: 2 * len(looks) + 1] = [
         len(looks),
         *(one for series in looks.items() for one in series),
@@ -102,7 +112,7 @@ def forget_keys(running: Running) -> None:
         name = f"p{keyed.number}"
         created, _, here = running.arrays[f"{name}_meta"][:3].tolist()
         if created - here > max(_FEW, here):
-            state = plain(stored_partition(running, keyed, [{}, 0, {}, []]))
+            state = stored_partition(running, keyed, [{}, 0, {}, []])
             _empty(running, keyed)
             load_partition(running, keyed, state)
             running.compute_held()

@@ -11,13 +11,21 @@ from typing import Any
 
 import numpy
 
-from spdist.operators.core.state_columns import Column, ListColumn, NumberColumn, StructColumn, nothing
+from spdist.operators.core.state_columns import (
+    Column,
+    ListColumn,
+    NumberColumn,
+    StructColumn,
+    nothing,
+    numbers_of,
+)
 from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched, Step
 from spdist.program.running.running import Running
 from spdist.program.states.dues import load_dues, stored_dues
+from spdist.program.states.key_words import key_numbers
 from spdist.program.states.nodes import walked
-from spdist.program.states.partials import PlacedMatch, StoredMatches, constants, load_nodes
+from spdist.program.states.partials import LoadedMatches, StoredMatches, constants
 from spdist.program.states.pattern_cells import fresh_cells, load_cells, stored_cells
 
 __all__ = ["fresh_pattern", "held_events", "load_pattern", "stored_patterns"]
@@ -36,7 +44,7 @@ def _flags(step: Step, waits: tuple[int, list[int]]) -> list[Any]:
     return [False, False, *([False] if step.counted else [True, True, *waits] if absent else [])]
 
 
-def load_pattern(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
+def load_pattern(running: Running, query: QueryText, numbers: Any, states: Column) -> None:
     """Take over the partial matches: of each key of the partition, by number; or of the app, of number 0.
 
     Raises
@@ -47,88 +55,108 @@ def load_pattern(running: Running, query: QueryText, states: Sequence[tuple[int,
     pattern = query.read
     assert isinstance(pattern, Matched)
     if pattern.states is not None:
-        load_cells(running, query, states)
+        load_cells(running, query, numbers, states)
         return
-    found: list[PlacedMatch] = []
-    linked: list[tuple[int, int, bool]] = []
-    for number, ((lists, rows), places) in states:
-        waiting, arrived, flags = places[0]
-        began, left = flags[:2]
-        # In front only one side of a pair looks for results; those of the other one stay, and nobody shows them.
-        told = [flags[1] for slot, (*_, flags) in enumerate(places) if slot != 1 or len(pattern.starts) == 1]
-        if left or any(told):
-            raise ValueError("a result is left over from an event that failed")
-        # A sequence under `every` makes its first attempt anew with each event.
-        anew = not began or (pattern.strict and pattern.repeated > 0)
-        waits_first = 0 not in pattern.listed and bool(waiting or arrived)
-        running.arrays[f"{query.name}_open"][number] = waits_first or anew
-        for operator, n in enumerate(pattern.absences):
-            *_, deadline, due = places[n][2]
-            running.arrays[f"{query.name}_until{n}"][number] = deadline
-            load_dues(running, query, number, due, operator)
-        nodes: dict[int, int] = {}
-        for n in pattern.listed:
-            waiting, arrived, _ = places[pattern.steps[n].slot]
-            for waits, those in ((True, () if pattern.strict else waiting), (False, arrived)):
-                for place in those:
-                    if place not in nodes:
-                        nodes[place] = len(found)
-                        found.append(PlacedMatch(number, lists, *rows[place]))
-                    found[nodes[place]].places += 1
-                    linked.append((nodes[place], n, waits))
-    if found:
-        load_nodes(running, query, pattern, found)
-        for node, n, waits in linked:
-            _link(running, query, pattern, node, found[node], n, waits)
+    matches, elements = states.parts(2)
+    of_slots = [element.parts(3) for element in elements.parts(int(elements.sizes()[0]))]
+    _load_flags(running, query, pattern, numbers, of_slots)
+    found = LoadedMatches(running, query, numbers, matches)
+    listed = []
+    for n in pattern.listed:
+        waiting, arrived, _ = of_slots[pattern.steps[n].slot]
+        listed += [(n, True, found.waiting(waiting))] * (not pattern.strict) + [(n, False, found.waiting(arrived))]
+    if found.load():
+        for n, waits, those in listed:
+            _link(running, query, pattern, found, n, waits, *found.nodes(those))
+
+
+def _load_flags(
+    running: Running, query: QueryText, pattern: Matched, numbers: Any, of_slots: Sequence[Sequence[Column]]
+) -> None:
+    """Take over which keys wait for a first event, until when absences wait, and their wake-ups."""
+    arrays, prefix = running.arrays, query.name
+    flags = [own.parts(int(own.sizes()[0])) for *_, own in of_slots]
+    # In front only one side of a pair looks for results; those of the other one stay, and nobody shows them.
+    told = [own[1] for slot, own in enumerate(flags) if slot != 1 or len(pattern.starts) == 1]
+    if any(numbers_of(one)[0].any() for one in told):
+        raise ValueError("a result is left over from an event that failed")
+    began, _ = numbers_of(flags[0][0])
+    waiting, arrived, _ = of_slots[0]
+    # A sequence under `every` makes its first attempt anew with each event.
+    anew = numpy.ones(len(numbers), bool) if pattern.strict and pattern.repeated > 0 else began == 0
+    if 0 not in pattern.listed:
+        anew = anew | (waiting.sizes() > 0) | (arrived.sizes() > 0)
+    arrays[f"{prefix}_open"][numbers] = anew
+    for operator, n in enumerate(pattern.absences):
+        *_, deadlines, dues = flags[n]
+        arrays[f"{prefix}_until{n}"][numbers] = numbers_of(deadlines)[0]
+        load_dues(running, query, numbers, dues, operator)
 
 
 def _link(
-    running: Running, query: QueryText, pattern: Matched, node: int, one: PlacedMatch, n: int, waits: bool
+    running: Running,
+    query: QueryText,
+    pattern: Matched,
+    found: LoadedMatches,
+    n: int,
+    waits: bool,
+    nodes: Any,
+    owners: Any,
 ) -> None:
-    """Put a node into the lists of an element where it belongs."""
-    prefix, arrays, kernels = query.name, running.arrays, running.compiled.kernels
+    """Put nodes into the lists of an element where they belong, in their order; each in that of its key."""
+    prefix, arrays, kernels, step = query.name, running.arrays, running.compiled.kernels, pattern.steps[n]
     # Where a match may wait at several elements, each of them has links of its own
     number = n if pattern.shares else ""
     if pattern.strict:
-        arrays[f"{prefix}_new{n}"][one.number] = node
+        arrays[f"{prefix}_new{n}"][owners] = nodes
         return
-    if pattern.steps[n].lingers:
-        slot, partner = pattern.steps[n].slot, pattern.steps[n].partner
-        others = one.slots[slot + 1 : slot + 3] if partner is None else [one.slots[pattern.steps[partner].slot]]
-        over = any(held is not None for held in others)
-        arrays[f"{prefix}_in{n}"][node] = 1 + over
-        if over:
-            ends = [arrays[f"{prefix}_over{n}_{name}"] for name in ("first", "last", "before", "next")]
-            kernels.append(*ends, one.number, node)
+    if step.lingers:
+        behind = range(step.slot + 1, min(step.slot + 3, len(pattern.order)))
+        others = behind if step.partner is None else [pattern.steps[step.partner].slot]
+        over = numpy.zeros(len(nodes), bool)
+        for slot in others:
+            over |= found.came(slot)[nodes]
+        arrays[f"{prefix}_in{n}"][nodes] = 1 + over
+        ends = [arrays[f"{prefix}_over{n}_{name}"] for name in ("first", "last", "before", "next")]
+        kernels.all_appended(*ends, owners[over], nodes[over])
     links = arrays[f"{prefix}_before{number}"], arrays[f"{prefix}_next{number}"]
     if not waits:
         ends = [arrays[f"{prefix}_new{n}"], arrays[f"{prefix}_newest{n}"]]
         if pattern.shares:
-            kernels.append(*ends, *links, one.number, node)
+            kernels.all_appended(*ends, *links, owners, nodes)
         else:
-            kernels.insert_by_time(*ends, *links, arrays[f"{prefix}_ts"], one.number, node)
+            kernels.all_inserted_by_time(*ends, *links, arrays[f"{prefix}_ts"], owners, nodes)
         return
-    if pattern.steps[n].waiting is not None and not pattern.shares:
+    if step.waiting is not None and not pattern.shares:
         # In which order they are is not known: all are looked at until they have gone.
-        arrays[f"{prefix}_mixed{n}"][one.number] = 1
-    kernels.append(arrays[f"{prefix}_head{n}"], arrays[f"{prefix}_tail{n}"], *links, one.number, node)
-    step, bucket = pattern.steps[n], one.number
+        arrays[f"{prefix}_mixed{n}"][owners] = 1
+    kernels.all_appended(arrays[f"{prefix}_head{n}"], arrays[f"{prefix}_tail{n}"], *links, owners, nodes)
     if step.key is not None:
-        name = f"{prefix}_p_{step.key.earlier}"
-        arrays[f"{prefix}_of{number}"][node] = -1
-        if arrays[f"{name}_n"][node]:
-            return
-        words = [one.number] * (query.keyed is not None) + [int(arrays[name][node])]
-        table = [arrays[f"{prefix}_x{n}_{part}"] for part in ("slots", "keys", "meta", "after")]
-        bucket = int(running.compiled.hash_tables.find(*table, numpy.array(words, numpy.int64), len(words)))
-        arrays[f"{prefix}_of{number}"][node] = bucket
-        ends = [arrays[f"{prefix}_x{n}_head"], arrays[f"{prefix}_x{n}_tail"]]
-        kernels.append(*ends, arrays[f"{prefix}_left{number}"], arrays[f"{prefix}_right{number}"], bucket, node)
+        nodes, owners = _link_by_key(running, query, n, number, step.key.earlier, nodes, owners)
     if step.bound is not None:
-        name, edges = f"{prefix}_p_{step.bound.earlier}", arrays[f"{prefix}_e{n}"]
-        value = arrays[name][node]
-        if not arrays[f"{name}_n"][node] and (value < edges[bucket] if step.bound.least else value > edges[bucket]):
-            edges[bucket] = value
+        name = f"{prefix}_p_{step.bound.earlier}"
+        values = arrays[name][nodes]
+        # No NaN is an edge, as nothing is less or more
+        known = (arrays[f"{name}_n"][nodes] == 0) & (values == values)
+        edge = numpy.minimum if step.bound.least else numpy.maximum
+        edge.at(arrays[f"{prefix}_e{n}"], owners[known], values[known])
+
+
+def _link_by_key(
+    running: Running, query: QueryText, n: int, number: int | str, earlier: int, nodes: Any, owners: Any
+) -> tuple[Any, Any]:
+    """Put nodes into the lists of those with one value; return these nodes, and the lists. Null is in none."""
+    prefix, arrays = query.name, running.arrays
+    arrays[f"{prefix}_of{number}"][nodes] = -1
+    known = arrays[f"{prefix}_p_{earlier}_n"][nodes] == 0
+    nodes, owners = nodes[known], owners[known]
+    words = [owners] * (query.keyed is not None) + [arrays[f"{prefix}_p_{earlier}"][nodes].astype(numpy.int64)]
+    buckets = key_numbers(running, f"{prefix}_x{n}", numpy.stack(words, axis=1))
+    arrays[f"{prefix}_of{number}"][nodes] = buckets
+    ends = arrays[f"{prefix}_x{n}_head"], arrays[f"{prefix}_x{n}_tail"]
+    links = arrays[f"{prefix}_left{number}"], arrays[f"{prefix}_right{number}"]
+    running.compiled.kernels.all_appended(*ends, *links, buckets, nodes)
+    return nodes, buckets
 
 
 def stored_patterns(running: Running, query: QueryText, count: int) -> Column:

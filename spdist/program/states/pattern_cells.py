@@ -5,12 +5,12 @@ The state is what `spdist.operators.patterns.pattern.Automaton.snapshot` returns
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
 
-from spdist.operators.core.state_columns import Column, NumberColumn, StructColumn
+from spdist.operators.core.state_columns import Column, NumberColumn, StructColumn, numbers_of
 from spdist.operators.patterns.absence import AbsenceState, AbsentLogicalState
 from spdist.operators.patterns.groups import CountingState
 from spdist.operators.patterns.states import State
@@ -19,7 +19,7 @@ from spdist.program.patterns.shape import Matched
 from spdist.program.running.running import Running
 from spdist.program.states.dues import load_dues, stored_dues
 from spdist.program.states.nodes import walked
-from spdist.program.states.partials import PlacedMatch, StoredMatches, constants, load_nodes
+from spdist.program.states.partials import LoadedMatches, StoredMatches, constants
 
 __all__ = ["fresh_cells", "load_cells", "stored_cells"]
 
@@ -54,38 +54,37 @@ def _flags(running: Running, query: QueryText, state: State) -> Iterator[tuple[i
             yield place, array
 
 
-def load_cells(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
+def load_cells(running: Running, query: QueryText, numbers: Any, states: Column) -> None:
     """Take over the partial matches: of each key of the partition, by number; or of the app, of number 0."""
     pattern = query.read
     assert isinstance(pattern, Matched)
-    absences, found = [pattern.steps[n].slot for n in pattern.absences], list[PlacedMatch]()
-    linked: list[tuple[str, str, int, int]] = []
-    for number, ((lists, rows), places) in states:
-        if f"{query.name}_ready" in running.arrays:
-            running.arrays[f"{query.name}_ready"][number] = 1
-        nodes: dict[int, int] = {}
-        for state, (waiting, arrived, flags) in zip(_states(pattern), places, strict=True):
-            for place, array in _flags(running, query, state):
-                array[number] = flags[place]
-            if state.slot in absences:
-                load_dues(running, query, number, flags[5], absences.index(state.slot))
-            n = state.slot
-            for first, last, those in (("head", "tail", waiting), ("new", "newest", arrived)):
-                for one in those:
-                    if one not in nodes:
-                        nodes[one] = len(found)
-                        found.append(PlacedMatch(number, lists, *rows[one]))
-                    found[nodes[one]].places += 1
-                    linked.append((f"{query.name}_{first}{n}", f"{query.name}_{last}{n}", number, nodes[one]))
-    if not found:
+    absences, prefix = [pattern.steps[n].slot for n in pattern.absences], query.name
+    if f"{prefix}_ready" in running.arrays:
+        running.arrays[f"{prefix}_ready"][numbers] = 1
+    matches, elements = states.parts(2)
+    found, listed = LoadedMatches(running, query, numbers, matches), list[tuple[str, str, Any]]()
+    for state, own in zip(_states(pattern), elements.parts(len(_states(pattern))), strict=True):
+        waiting, arrived, given = own.parts(3)
+        flags = given.parts(len(_fresh_flags(state)))
+        for place, array in _flags(running, query, state):
+            array[numbers] = numbers_of(flags[place])[0]
+        if state.slot in absences:
+            load_dues(running, query, numbers, flags[5], absences.index(state.slot))
+        n = state.slot
+        listed.append((f"{prefix}_head{n}", f"{prefix}_tail{n}", found.waiting(waiting)))
+        listed.append((f"{prefix}_new{n}", f"{prefix}_newest{n}", found.waiting(arrived)))
+    if not found.load():
         return
-    load_nodes(running, query, pattern, found)
-    running.reserve(f"nodes {query.name}_c", len(linked))
-    arrays, prefix, kernels = running.arrays, query.name, running.compiled.kernels
-    for cell, (first, last, number, node) in enumerate(linked):
-        arrays[f"{prefix}_c_of"][cell] = node
-        kernels.cell_stays(arrays[first], arrays[last], number, arrays[f"{prefix}_c_next"], cell)
-    arrays[f"{prefix}_c_free"][:] = (-1, len(linked))
+    count = sum(len(those) for *_, those in listed)
+    running.reserve(f"nodes {prefix}_c", count)
+    arrays, begin = running.arrays, 0
+    for first, last, those in listed:
+        nodes, owners = found.nodes(those)
+        arrays[f"{prefix}_c_of"][begin : begin + len(nodes)] = nodes
+        if len(nodes):
+            running.compiled.kernels.cells_stay(arrays[first], arrays[last], owners, arrays[f"{prefix}_c_next"], begin)
+        begin += len(nodes)
+    arrays[f"{prefix}_c_free"][:] = (-1, count)
 
 
 def stored_cells(running: Running, query: QueryText, count: int) -> Column:

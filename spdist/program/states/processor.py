@@ -55,13 +55,13 @@ def fresh_processors(read: Query) -> list[Any]:
     return [] if processor is None else [processor.states.fresh()]
 
 
-def load_processors(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
+def load_processors(running: Running, query: QueryText, numbers: Any, states: Column) -> None:
     """Take over what the stream processor in front of a query holds: of each key of its partition, by number."""
     for front in query.fronts:
-        processor, own = processor_of_text(front), [(number, state[0]) for number, state in states]
-        processor.states.load(running, query, front, own)
-        for number, state in own if processor.timed else ():
-            load_dues(running, front, number, processor.states.dues(state), PROCESSOR)
+        processor, own = processor_of_text(front), [state[0] for state in states.values()]
+        processor.states.load(running, query, front, list(zip(numbers.tolist(), own, strict=True)))
+        if processor.timed:
+            load_dues(running, front, numbers, column_of(list(map(processor.states.dues, own))), PROCESSOR)
 
 
 def stored_processors(running: Running, query: QueryText, count: int) -> Column:

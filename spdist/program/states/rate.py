@@ -11,16 +11,23 @@ import numpy
 
 from spdist.language import ast
 from spdist.operators.base import CURRENT, EXPIRED
-from spdist.operators.core.state_columns import Column, ListColumn, NumberColumn, ValueColumn, column_of
+from spdist.operators.core.state_columns import (
+    Column,
+    ListColumn,
+    NumberColumn,
+    ValueColumn,
+    column_of,
+    numbers_of,
+)
 from spdist.operators.selection.rates import Result
 from spdist.program.parts import QueryText, ticks
 from spdist.program.queries.snapshot_text import ContentWriter, GroupsWriter, shown_totals, snapshot_writer
 from spdist.program.running.running import Running
 from spdist.program.shape import Query
-from spdist.program.states.dues import stored_dues
+from spdist.program.states.dues import load_dues, stored_dues
 from spdist.program.states.key_words import key_numbers
 from spdist.program.states.nodes import group_keys, group_words, walked
-from spdist.program.timer_text import RATE_LIMIT, rank
+from spdist.program.timer_text import RATE_LIMIT
 
 __all__ = ["fresh_limit", "load_limits", "stored_limits"]
 
@@ -40,34 +47,30 @@ def fresh_limit(read: Query) -> Any:
     return [0, held] if rate.kind == "last" else held
 
 
-def load_limits(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
+def load_limits(running: Running, query: QueryText, numbers: Any, held: Column) -> None:
     """Take over the states of a query's rate limit: of each key of its partition, by number; or one, of number 0."""
     rate, prefix, arrays = query.read.checked.query.rate, f"{query.name}_l", running.arrays
     if rate is None:
         return
+    states = list(zip(numbers.tolist(), held.values(), strict=True))
     if query.holds_back:
-        held = [(number, state[0] if query.ticks else state) for number, state in states]
+        held_back = [(number, state[0] if query.ticks else state) for number, state in states]
         if rate.kind == "last" and not query.ticks:
             # Without ticks the operator's state is how many results it has seen, and those held back
-            held = [(number, state[1]) for number, state in states]
+            held_back = [(number, state[1]) for number, state in states]
             for number, state in states:
                 _put(running, f"{prefix}_seen", number, state[0])
         read = read_snapshot if rate.kind == "snapshot" else _read_held
-        _load_held(running, query, [(number, read(query, own)) for number, own in held])
+        _load_held(running, query, [(number, read(query, own)) for number, own in held_back])
     else:
         for number, counted in states:
             name = f"{prefix}_seen" if rate.events is not None else f"{prefix}_passed"
             for group, value in zip(_groups(running, query, number, list(counted)), counted.values(), strict=True):
                 _put(running, name, group, value)
     if query.ticks and f"{prefix}_tick" in arrays:
-        running.reserve(f"dues {prefix}", sum(len(due) for _, (_, _, due) in states))
-        running.reserve("timers", len(states))
-        queue = [running.arrays[f"{prefix}_{name}"] for name in ("due", "due_next", "due_at", "due_free")]
-        queue.append(running.arrays["timers"])
-        for number, (_, tick, dues) in states:
-            _put(running, f"{prefix}_tick", number, tick)
-            for due in dues:
-                running.compiled.kernels.due_asked(*queue, rank(query.read.number, RATE_LIMIT), number, due)
+        _, ticks_at, dues = held.parts(3)
+        running.arrays[f"{prefix}_tick"][numbers] = numbers_of(ticks_at)[0]
+        load_dues(running, query, numbers, dues, RATE_LIMIT)
 
 
 def stored_limits(running: Running, query: QueryText, count: int) -> Column:
@@ -126,7 +129,8 @@ def _groups(running: Running, query: QueryText, number: int, keys: list[Any]) ->
     if not query.grouped or not keys or f"{query.name}_l_k" not in running.program.arrays.tables:
         return [number] * len(keys)
     running.reserve(room, len(keys))
-    found: list[int] = key_numbers(running, f"{query.name}_l_k", group_words(running, query, number, keys)).tolist()
+    words = group_words(running, query, numpy.full(len(keys), number), ValueColumn(keys))
+    found: list[int] = key_numbers(running, f"{query.name}_l_k", words).tolist()
     return found
 
 

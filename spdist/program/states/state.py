@@ -7,7 +7,6 @@ row in a window only the attributes are there that the query reads when it leave
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -46,25 +45,36 @@ from spdist.program.tables.text import COUNT
 __all__ = ["fresh_query", "held_rows", "load_query", "stored_query"]
 
 
-def load_query(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
-    """Take over the states of a query: of each key of its partition, by number; or one, of number 0."""
-    limit = 2
+def load_query(running: Running, query: QueryText, states: Column, numbers: Any = None) -> None:
+    """Take over the states of a query.
+
+    Parameters
+    ----------
+    running, query : Running, QueryText
+        The program, and the query.
+    states : Column
+        What the operators' query has, of each key of its partition; or of one, which has number 0.
+    numbers : numpy.ndarray, optional
+        Of the keys.
+    """
+    if not len(states):
+        return
+    numbers = numpy.zeros(1, numpy.int64) if numbers is None else numbers
+    totals, *parts = states.parts(int(states.sizes()[0]))
     if isinstance(query.read, Joined):
         # Of a join the windows of both sides stand last, and no stream processor in front of it
-        load_sides(running, query, [(number, state[3:]) for number, state in states])
-        limit = 1
+        limits, _, *sides = parts
+        load_sides(running, query, numbers, sides)
     else:
+        windows, limits, *processors = parts
         load = load_pattern if isinstance(query.read, Matched) else load_window
-        load(running, query, [(number, state[1]) for number, state in states])
-        load_processors(running, query, [(number, state[3]) for number, state in states if len(state) > 3])
+        load(running, query, numbers, windows)
+        if processors:
+            load_processors(running, query, numbers, processors[0])
         if isinstance(query, NamedText):
             load_index(running, query)
-    load_limits(running, query, [(number, state[limit]) for number, state in states])
-    for number, state in states:
-        if query.aggregates:
-            _load_totals(running, query, number, state[0])
-        for slots in state[0][2].values() if query.conditions else ():
-            unpack(running, query, query.conditions, number, slots)
+    load_limits(running, query, numbers, limits)
+    _load_totals(running, query, numbers, totals)
 
 
 def stored_query(running: Running, query: QueryText, count: int) -> StructColumn:
@@ -90,7 +100,7 @@ def fresh_query(read: Query) -> Any:
 def held_rows(running: Running) -> int:
     """Return how many events the windows hold, and for how many groups there are totals."""
     arrays = running.arrays
-    held = sum(int(arrays[f"{table.name}_info"][COUNT]) for table in used_tables(running))
+    held = sum(int(arrays[f"{table.name}_info"][COUNT]) for table in used_tables(running.program))
     for query in running.program.parts:
         if isinstance(query.read, Matched):
             held += held_events(running, query)
@@ -106,20 +116,23 @@ def held_rows(running: Running) -> int:
 # Totals.
 
 
-def _load_totals(running: Running, query: QueryText, number: int, state: Any) -> None:
-    groups, totals, _ = state
-    if not query.grouped:
-        if totals:
-            unpack(running, query, query.aggregates, number, totals)
+def _load_totals(running: Running, query: QueryText, numbers: Any, states: Column) -> None:
+    """Take over groups, totals, and those of ``having`` of each key of the partition."""
+    by_group, totals, having = states.parts(3)
+    if query.conditions:
+        _, slots = having.entries()
+        unpack(running, query, query.conditions, numpy.repeat(numbers, having.sizes()), slots)
+    if query.aggregates and not query.grouped:
+        unpack(running, query, query.aggregates, numbers, totals)
         return
-    if not groups:
+    keys, slots = by_group.entries()
+    if not query.aggregates or not len(keys):
         return
-    running.reserve(f"groups {query.name}", len(groups))
-    words = group_words(running, query, number, list(groups))
-    numbers = key_numbers(running, f"{query.name}_k", words)
-    list_groups(running, query, numbers, [number] * len(numbers))
-    for group, slots in zip(numbers.tolist(), groups.values(), strict=True):
-        unpack(running, query, query.aggregates, group, slots)
+    running.reserve(f"groups {query.name}", len(keys))
+    owners = numpy.repeat(numbers, by_group.sizes())
+    groups = key_numbers(running, f"{query.name}_k", group_words(running, query, owners, keys))
+    list_groups(running, query, groups, owners)
+    unpack(running, query, query.aggregates, groups, slots)
 
 
 def _stored_totals(running: Running, query: QueryText, count: int) -> StructColumn:

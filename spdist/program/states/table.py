@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy
 
-from spdist.language.types import Type
-from spdist.operators.base import Row
-from spdist.program.expressions import is_typed
+from spdist.operators.core.state_columns import Column, ListColumn, NumberColumn, StructColumn
+from spdist.program.parts import Program
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, words_of
 from spdist.program.states.nodes import walked
@@ -21,22 +20,26 @@ __all__ = ["FRESH_TABLE", "clear_table", "load_table", "row_nodes", "stored_tabl
 FRESH_TABLE = (0, 0, (), 0)
 
 
-def load_table(running: Running, table: LoopTable, state: Any) -> None:
-    """Take over the rows of a table, which has none in the program.
+def load_table(running: Running, table: LoopTable, state: Column) -> None:
+    """Take over the rows of a table, which has none in the program, from a column of one value.
 
     Raises
     ------
-    TypeError
+    TypeError, ValueError, OverflowError
         A value is not of its type; nothing has changed then.
     """
-    arrays, name = running.arrays, table.name
-    _, refused, numbered, *most = state
-    rows = [row for _, row in numbered]
-    columns = [_values(rows, place, type) for place, type in enumerate(table.schema.types)]
-    count = len(rows)
+    arrays, name, types = running.arrays, table.name, table.schema.types
+    # Older states do not say how many rows there were at most
+    _, refused, rows, *most = state.parts(int(state.sizes()[0]))
+    _, values = rows.items_held().parts(2)
+    columns = [
+        running.values.loaded(own, type, exactly=True)
+        for own, type in zip(values.parts(len(types)), types, strict=True)
+    ]
+    count = len(values)
     running.reserve(f"rows {name}", count)
-    for place, (values, type) in enumerate(zip(columns, table.schema.types, strict=True)):
-        arrays[f"{name}_{place}"][:count], arrays[f"{name}_{place}_n"][:count] = running.values.taken(values, type)
+    for place, (numbers, nulls) in enumerate(columns):
+        arrays[f"{name}_{place}"][:count], arrays[f"{name}_{place}_n"][:count] = numbers, nulls
     # Only the order of rows matters, so they are numbered anew from 0 on
     nodes = numpy.arange(count)
     arrays[f"{name}_number"][:count] = nodes
@@ -46,16 +49,10 @@ def load_table(running: Running, table: LoopTable, state: Any) -> None:
         arrays[f"{name}_first"][0], arrays[f"{name}_last"][0] = 0, count - 1
     arrays[f"{name}_free"][:] = -1, count
     info = arrays[f"{name}_info"]
-    info[COUNT], info[MOST], info[NEXT], info[REFUSED] = count, most[0] if most else 0, count, refused
+    info[COUNT], info[NEXT] = count, count
+    info[MOST], info[REFUSED] = most[0].values()[0] if most else 0, refused.values()[0]
     for index in indexes_of(table):
         _load_index(running, table, index, count)
-
-
-def _values(rows: list[Row], place: int, type: Type) -> list[Any]:
-    values = [row[place] for row in rows]
-    if not all(value is None or is_typed(value, type) for value in values):
-        raise TypeError("a value of a table is not of its type")
-    return values
 
 
 def _load_index(running: Running, table: LoopTable, index: TableIndex, count: int) -> None:
@@ -89,10 +86,9 @@ def _load_index(running: Running, table: LoopTable, index: TableIndex, count: in
         arrays[f"{name}_previous"][order[1:][same]] = order[:-1][same]
 
 
-def used_tables(running: Running) -> list[LoopTable]:
-    """Return the tables that the program has."""
-    tables = running.program.shape.tables.values()
-    return [table for table in tables if f"{table.name}_info" in running.arrays]
+def used_tables(program: Program) -> list[LoopTable]:
+    """Return the tables that a program has."""
+    return [table for table in program.shape.tables.values() if f"{table.name}_info" in program.arrays.declared]
 
 
 def row_nodes(running: Running, table: LoopTable) -> Any:
@@ -102,16 +98,18 @@ def row_nodes(running: Running, table: LoopTable) -> Any:
     return order
 
 
-def stored_table(running: Running, table: LoopTable) -> Any:
-    """Return the rows of a table as its operators have them; they are numbered anew."""
+def stored_table(running: Running, table: LoopTable) -> Column:
+    """Return the rows of a table as its operators have them, a column of one value; they are numbered anew."""
     arrays, name = running.arrays, table.name
     nodes, info = row_nodes(running, table), arrays[f"{name}_info"]
-    columns = []
-    for place, type in enumerate(table.schema.types):
-        nulls = arrays[f"{name}_{place}_n"][nodes]
-        columns.append(running.values.shown(arrays[f"{name}_{place}"][nodes], nulls, type))
-    rows = list(enumerate(zip(*columns, strict=True)))
-    return [len(rows), int(info[REFUSED]), rows, int(info[MOST])]
+    columns = [
+        running.values.stored(arrays[f"{name}_{place}"][nodes], arrays[f"{name}_{place}_n"][nodes], type)
+        for place, type in enumerate(table.schema.types)
+    ]
+    count = NumberColumn(numpy.array([len(nodes)]))
+    numbered = StructColumn(tuple, [NumberColumn(numpy.arange(len(nodes))), StructColumn(tuple, columns)])
+    refused, most = (NumberColumn(info[[place]]) for place in (REFUSED, MOST))
+    return StructColumn(list, [count, refused, ListColumn(list, count, numbered), most])
 
 
 def clear_table(running: Running, table: LoopTable) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
 
 from spdist.functions.aggregators import distinct_key, distinct_real
 from spdist.language.types import Type
-from spdist.operators.base import Row
 from spdist.operators.core.state_columns import (
     Column,
     ListColumn,
@@ -20,6 +19,7 @@ from spdist.operators.core.state_columns import (
     column_of,
     in_turn,
     nothing,
+    numbers_of,
 )
 from spdist.program.parts import Aggregate, QueryText
 from spdist.program.running.running import Running
@@ -29,24 +29,34 @@ from spdist.program.states.nodes import walked
 __all__ = ["first_or_copied", "load_copied", "packed", "stored_copies", "unpack"]
 
 
-def unpack(
-    running: Running, query: QueryText, aggregates: Sequence[Aggregate], group: int, slots: Sequence[Any]
-) -> None:
-    """Write the slots of a group, as the operators have them, into the arrays."""
-    at = 0
-    for aggregate in aggregates if slots else ():
-        width = aggregate.form.kept
-        kept = list(slots[at : at + width])
-        at += width
+def unpack(running: Running, query: QueryText, aggregates: Sequence[Aggregate], groups: Any, slots: Column) -> None:
+    """Write the slots of groups, as the operators have them, into the arrays.
+
+    Parameters
+    ----------
+    running, query, aggregates
+        The program, the query, and the aggregators whose slots they are.
+    groups : numpy.ndarray
+        The numbers of the groups.
+    slots : Column
+        Of each group the slots, or nothing where no event has come.
+    """
+    some = numpy.flatnonzero(slots.sizes())
+    if len(some) < len(groups):
+        groups, slots = groups[some], slots.at(some)
+    if not len(groups):
+        return
+    columns, at = slots.parts(sum(aggregate.form.kept for aggregate in aggregates)), 0
+    for aggregate in aggregates:
+        kept = list(columns[at : at + aggregate.form.kept])
+        at += aggregate.form.kept
         if aggregate.form.candidates:
-            running.reserve(f"nodes {query.name}", len(kept[0]))
-            _load_candidates(running, aggregate, group, kept[0])
-            continue
-        if aggregate.form.pairs:
-            _load_pairs(running, query, aggregate, group, kept[0])
-            continue
-        for name, value in zip(aggregate.slots, aggregate.form.unpack(kept), strict=True):
-            running.arrays[name][group] = value
+            _load_candidates(running, query, aggregate, groups, kept[0])
+        elif aggregate.form.pairs:
+            _load_pairs(running, query, aggregate, groups, kept[0])
+        else:
+            for name, values in zip(aggregate.slots, aggregate.form.unpack(kept), strict=True):
+                running.arrays[name][groups] = values
 
 
 def packed(running: Running, aggregates: Sequence[Aggregate], numbers: Any) -> Column:
@@ -63,23 +73,30 @@ def packed(running: Running, aggregates: Sequence[Aggregate], numbers: Any) -> C
     return StructColumn(list, slots) if slots else nothing(len(numbers))
 
 
-def _load_candidates(running: Running, aggregate: Aggregate, group: int, values: Iterable[Any]) -> None:
+def _load_candidates(running: Running, query: QueryText, aggregate: Aggregate, groups: Any, lists: Column) -> None:
+    """Take over the candidates of groups; in front of them may be a result that is none, with a null behind it."""
+    sizes, (values, nulls) = lists.sizes(), numbers_of(lists.items_held())
+    groups, sizes = groups[sizes > 0], sizes[sizes > 0]
+    firsts = numpy.cumsum(sizes) - sizes
+    for slot in aggregate.slots:
+        running.arrays[slot][groups] = values[firsts]
+    if nulls is not None:
+        told = firsts[nulls[numpy.minimum(firsts + 1, len(nulls) - 1)] & (sizes > 1)]
+        values = numpy.delete(values, numpy.concatenate([told, told + 1]))
+        sizes = sizes - 2 * numpy.isin(firsts, told)
+        groups, sizes = groups[sizes > 0], sizes[sizes > 0]
+    running.reserve(f"nodes {query.name}", len(values))
     arrays, name = running.arrays, aggregate.prefix
-    before, values = -1, list(values)
-    for slot in aggregate.slots[: len(values)]:
-        arrays[slot][group] = values[0]
-    if len(values) > 1 and values[1] is None:  # what is the result, and no candidate
-        values = values[2:]
-    for value in values:
-        # When a state is taken over no node is free again, so they are taken from behind
-        node = int(arrays[f"{name}_free"][1])
-        arrays[f"{name}_free"][1] += 1
-        arrays[f"{name}_value"][node] = value
-        arrays[f"{name}_before"][node], arrays[f"{name}_after"][node] = before, -1
-        # Two places for each group: its first candidate and its last one
-        arrays[f"{name}_ends" if before < 0 else f"{name}_after"][2 * group if before < 0 else before] = node
-        before = node
-    arrays[f"{name}_ends"][2 * group + 1] = before
+    # When a state is taken over no node is free again, so they are taken from behind
+    begin = int(arrays[f"{name}_free"][1])
+    nodes = numpy.arange(begin, begin + len(values))
+    lasts = begin + numpy.cumsum(sizes) - 1
+    arrays[f"{name}_free"][1] += len(values)
+    arrays[f"{name}_value"][nodes], arrays[f"{name}_before"][nodes] = values, nodes - 1
+    arrays[f"{name}_after"][nodes], arrays[f"{name}_after"][lasts] = nodes + 1, -1
+    arrays[f"{name}_before"][lasts - sizes + 1] = -1
+    # Two places for each group: its first candidate and its last one
+    arrays[f"{name}_ends"][2 * groups], arrays[f"{name}_ends"][2 * groups + 1] = lasts - sizes + 1, lasts
 
 
 def _candidates(running: Running, aggregate: Aggregate, numbers: Any) -> list[deque[Any]]:
@@ -95,29 +112,30 @@ def _candidates(running: Running, aggregate: Aggregate, numbers: Any) -> list[de
     return found
 
 
-def _load_pairs(
-    running: Running, query: QueryText, aggregate: Aggregate, group: int, counts: Mapping[Any, int]
-) -> None:
-    """Take over how often a group has each value."""
-    if not counts:
+def _load_pairs(running: Running, query: QueryText, aggregate: Aggregate, groups: Any, counted: Column) -> None:
+    """Take over how often groups have each value."""
+    sizes, (values, counts) = counted.sizes(), counted.entries()
+    groups, sizes = groups[sizes > 0], sizes[sizes > 0]
+    if not len(values):
         return
-    running.reserve(f"pairs {query.name}", len(counts))
+    running.reserve(f"pairs {query.name}", len(values))
     type = aggregate.distinct
-    # NaN and -0.0 are texts to the operators, as Python's equality is not that of Double.equals
-    values = list(map(distinct_real, counts) if type is Type.DOUBLE else counts)
-    numbers, missing = running.values.taken(values, type)
+    if type is Type.DOUBLE:
+        # NaN and -0.0 are texts to the operators, as Python's equality is not that of Double.equals
+        values = ValueColumn(list(map(distinct_real, values.values())))
+    numbers, missing = running.values.loaded(values, type)
     nulls = missing.astype(numpy.int64)
-    words = words_of(numbers, nulls, type)
-    found = key_numbers(
-        running, f"{aggregate.prefix}_d", numpy.stack([numpy.full(len(words), group), words, nulls], axis=1)
-    )
-    running.arrays[f"{aggregate.prefix}_d_count"][found] = list(counts.values())
-    running.arrays[aggregate.slots[0]][group] = len(counts)
+    words = numpy.stack([numpy.repeat(groups, sizes), words_of(numbers, nulls, type), nulls], axis=1)
+    found = key_numbers(running, f"{aggregate.prefix}_d", words)
+    running.arrays[f"{aggregate.prefix}_d_count"][found] = numbers_of(counts)[0]
+    running.arrays[aggregate.slots[0]][groups] = sizes
     link = running.arrays.get(f"{aggregate.prefix}_d_link")
     if link is not None:
-        # The values of a group are a list, through which a reset goes
-        link[found] = [-1, *found[:-1]]
-        running.arrays[f"{aggregate.prefix}_d_first"][group] = found[-1]
+        # The values of a group are a list, through which a reset goes, from the last one on
+        lasts = numpy.cumsum(sizes) - 1
+        link[found] = numpy.append(-1, found[:-1])
+        link[found[lasts - sizes + 1]] = -1
+        running.arrays[f"{aggregate.prefix}_d_first"][groups] = found[lasts]
 
 
 def _pairs(running: Running, aggregate: Aggregate) -> dict[int, dict[Any, int]]:
@@ -140,13 +158,16 @@ def _pairs(running: Running, aggregate: Aggregate) -> dict[int, dict[Any, int]]:
 # The event that is copied for the sign that totals begin anew (`spdist.program.windows.batch_text.BatchWriter`).
 
 
-def load_copied(running: Running, query: QueryText, number: int, row: Row | None) -> None:
-    """Note what conditions behind a window look at, of the event that is copied for a key of the partition."""
-    for place in query.tested if row else ():
-        name = f"{query.name}_c_{place}"
-        if row and name in running.arrays:
-            values, nulls = running.values.taken([row[place]], query.read.types[place])
-            running.arrays[name][number], running.arrays[f"{name}_n"][number] = values[0], nulls[0]
+def load_copied(running: Running, query: QueryText, numbers: Any, rows: Column) -> None:
+    """Note what conditions behind a window look at, of the event that is copied for each of some keys; none is null."""
+    arrays, types = running.arrays, query.read.types
+    tested = [place for place in query.tested if f"{query.name}_c_{place}" in arrays]
+    if not tested or not len(rows):
+        return
+    parts = rows.parts(int(rows.sizes()[0]))
+    for place in tested:
+        values, nulls = running.values.loaded(parts[place], types[place])
+        arrays[f"{query.name}_c_{place}"][numbers], arrays[f"{query.name}_c_{place}_n"][numbers] = values, nulls
 
 
 def stored_copies(running: Running, query: QueryText, count: int) -> StructColumn:

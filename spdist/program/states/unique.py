@@ -11,10 +11,11 @@ import numpy
 from spdist.java.objects import bucket_of
 from spdist.language.types import Type
 from spdist.operators.base import Arrival, Row
+from spdist.operators.core.state_columns import column_of
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, known_keys, real_key, words_of
-from spdist.program.states.nodes import walked
+from spdist.program.states.nodes import fill_nodes, walked
 from spdist.program.windows.kinds import EARLIEST, Batched, Found, Kept, Unique
 
 __all__ = ["UniqueState", "list_keys", "load_keys", "load_sent", "load_unique", "stored_unique"]
@@ -23,8 +24,6 @@ _REALS = (Type.FLOAT, Type.DOUBLE)
 _TIMES = ("begin", "ending", "reached", "awaited", "flushed")
 #: So many buckets show all of a hash.
 _ALL = 1 << 32
-#: From the first node, events, the numbers of their keys in the partition, and whether totals have them: writes nodes.
-Fill = Callable[[int, Sequence[Arrival], Sequence[int], bool], None]
 
 
 @dataclass(slots=True)
@@ -88,9 +87,7 @@ class UniqueState:
     total: int = 0
 
 
-def load_unique(
-    running: Running, query: QueryText, window: Kept, states: Sequence[tuple[int, UniqueState]], fill: Fill
-) -> None:
+def load_unique(running: Running, query: QueryText, window: Kept, states: Sequence[tuple[int, UniqueState]]) -> None:
     """Take over what a window holds for each key of a partition, by number; wake-ups are asked for elsewhere."""
     unique, prefix = window.unique, query.name
     assert unique is not None
@@ -121,10 +118,10 @@ def load_unique(
     before = [(number, event) for number, state in states for event in state.before if left]
     first, last = len(events), len(events) + len(before) + len(gone)
     running.reserve(f"nodes {prefix}", last)
-    fill(0, events, owners, slides)
-    fill(first, [event for _, event in before], [number for number, _ in before], True)
+    fill_nodes(running, query, 0, column_of(events), owners, slides)
+    fill_nodes(running, query, first, column_of([event for _, event in before]), [number for number, _ in before])
     # From the same place on as the batch before: a window has only one of both
-    fill(first, gone, [0] * len(gone), False)
+    fill_nodes(running, query, first, column_of(gone), [0] * len(gone), False)
     numbers = load_keys(running, query, unique, keys, keyed)
     arrays, place = running.arrays, numpy.array(nodes, numpy.int64)
     arrays[f"{prefix}_free"][:] = (-1, last)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from spdist.operators.base import Arrival
-from spdist.operators.core.state_columns import Column, ValueColumn, column_of
+from spdist.operators.core.state_columns import Column, ValueColumn, column_of, numbers_of
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
@@ -24,10 +24,12 @@ from spdist.program.windows.kinds import EARLIEST, FAR, Kept
 __all__ = [
     "ListStates",
     "Lists",
+    "Loaded",
     "Rest",
     "WindowStates",
     "fresh_window",
     "load_window",
+    "note_numbers",
     "noted_numbers",
     "stored_windows",
 ]
@@ -36,11 +38,20 @@ __all__ = [
 Lists = Mapping[str, Sequence[Arrival]]
 
 
-def load_window(running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
+def load_window(running: Running, query: QueryText, numbers: Any, states: Column) -> None:
     """Take over what the windows of a query hold: of each key of its partition, by number; or of one, of number 0."""
     window = query.read.window
     if window is not None:
-        window.states.load(running, query, states)
+        window.states.load(running, query, numbers, states)
+
+
+def note_numbers(running: Running, query: QueryText, name: str, numbers: Any, noted: Column) -> None:
+    """Take over one number of each key, of those that have one; a text declares only what it reads."""
+    array = running.arrays.get(f"{query.name}_{name}")
+    if array is not None:
+        values, nulls = numbers_of(noted)
+        known = slice(None) if nulls is None else ~nulls
+        array[numbers[known]] = values[known]
 
 
 def stored_windows(running: Running, query: QueryText, count: int) -> Column:
@@ -75,8 +86,8 @@ class WindowStates:
     def __init__(self, window: Kept) -> None:
         self.window = window
 
-    def load(self, running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
-        """Take over the states of the keys of a partition, by number; or one, of number 0."""
+    def load(self, running: Running, query: QueryText, numbers: Any, states: Column) -> None:
+        """Take over the states of the keys of a partition, whose numbers are an array; or one, of number 0."""
         raise NotImplementedError
 
     def stored(self, running: Running, query: QueryText, count: int) -> Column:
@@ -115,11 +126,30 @@ class Rest:
     due: list[int] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The states of a window as columns: what a program takes over of so many keys.
+
+    Parameters
+    ----------
+    lists : mapping of str to Column
+        Of each list (`spdist.program.shape.Read.lists`) what each key has in it.
+    noted : mapping of str to Column
+        Of each array of one number for each key what it has; null where the first value stays.
+    dues : Column, optional
+        The wake-ups asked for.
+    """
+
+    lists: Mapping[str, Column]
+    noted: Mapping[str, Column] = field(default_factory=dict)
+    dues: Column | None = None
+
+
 class ListStates(WindowStates):
     """The state of a window that holds lists of events (`spdist.program.shape.Read.lists`).
 
-    Who says no more than the state of one key (`state`) has one made for each; where keys are many, `stored` and
-    `fresh` in its place give the arrays of all keys as they are.
+    Who says no more than the state of one key (`lists`, `noted`, `state`) has one made for each; where keys are many,
+    `loaded`, `stored` and `fresh` in their place have the columns of all keys as they are.
 
     The last part of an operator's state is the wake-ups asked for, where there are timers.
     """
@@ -139,41 +169,44 @@ class ListStates(WindowStates):
         """Return an operator's state."""
         raise NotImplementedError
 
-    def load(self, running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
-        """Take over the states of the keys of a partition, by number; or one, of number 0."""
-        held = self.held(running, query, states)
-        total = sum(len(events) for *_, lists in held for events in lists.values())
+    def loaded(self, read: Read, states: Column) -> Loaded:
+        """Return what the states of keys say."""
+        values = states.values()
+        held, noted = list(map(self.lists, values)), list(map(self.noted, values))
+        names = dict.fromkeys(name for own in noted for name in own)
+        return Loaded(
+            {name: column_of([own[name] for own in held]) for name in read.lists},
+            {name: ValueColumn([own.get(name) for own in noted]) for name in names},
+            column_of([state[-1] for state in values]) if read.timed else None,
+        )
+
+    def load(self, running: Running, query: QueryText, numbers: Any, states: Column) -> None:
+        """Take over the states of the keys of a partition, whose numbers are an array; or one, of number 0."""
+        assert isinstance(query.read, Read)
+        found = self.loaded(query.read, states)
+        self.load_lists(running, query, found.lists, numbers, numbers)
+        self.load_more(running, query, numbers, states, found)
+        for name, noted in found.noted.items():
+            note_numbers(running, query, name, numbers, noted)
+        if query.read.timed and found.dues is not None:
+            load_dues(running, query, numbers, found.dues, query.operator)
+        self.looks_at_times(running, query)
+
+    def load_lists(
+        self, running: Running, query: QueryText, lists: Mapping[str, Column], numbers: Any, owners: Any
+    ) -> None:
+        """Take over lists of events, given their numbers, and those of their keys of the partition."""
+        total = sum(int(held.sizes().sum()) for name, held in lists.items() if name in query.read.lists)
         # For all lists together: making room puts other arrays in place of those that were written to
         running.reserve(f"nodes {query.name}", total)
         first = 0
         for name in query.read.lists:
-            first = load_list(running, query, name, first, [(number, owner, own[name]) for number, owner, own in held])
+            first = load_list(running, query, name, first, numbers, owners, lists[name])
         if query.read.lists:
             # No node is free, and the first one that was never used is behind all that were loaded
             running.arrays[f"{query.name}_free"][:] = (-1, total)
-        self.load_more(running, query, states, held)
-        for number, state in states:
-            for name, value in self.noted(state).items():
-                # A text declares only what it reads: what is not there is known to nobody
-                if value is not None and f"{query.name}_{name}" in running.arrays:
-                    running.arrays[f"{query.name}_{name}"][number] = value
-            if query.read.timed:
-                load_dues(running, query, number, state[-1], query.operator)
-        self.looks_at_times(running, query)
 
-    def held(
-        self, running: Running, query: QueryText, states: Sequence[tuple[int, Any]]
-    ) -> list[tuple[int, int, Lists]]:
-        """Return lists, behind their number and that of their key of the partition."""
-        return [(number, number, self.lists(state)) for number, state in states]
-
-    def load_more(
-        self,
-        running: Running,
-        query: QueryText,
-        states: Sequence[tuple[int, Any]],
-        held: Sequence[tuple[int, int, Lists]],
-    ) -> None:
+    def load_more(self, running: Running, query: QueryText, numbers: Any, states: Column, found: Loaded) -> None:
         """Take over what else there is, once the lists are loaded."""
 
     def stored(self, running: Running, query: QueryText, count: int) -> Column:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy
 
 from spdist.operators.core.state_columns import (
     Column,
@@ -13,6 +14,7 @@ from spdist.operators.core.state_columns import (
     ValueColumn,
     column_of,
     nothing,
+    numbers_of,
 )
 from spdist.program.parts import Event, QueryText
 from spdist.program.registry import WINDOWS
@@ -21,7 +23,7 @@ from spdist.program.shape import Read
 from spdist.program.states.dues import window_dues
 from spdist.program.states.nodes import rows_of, stored_list
 from spdist.program.states.totals import first_or_copied, load_copied, stored_copies
-from spdist.program.states.window import Lists, ListStates, noted_numbers
+from spdist.program.states.window import ListStates, Loaded, noted_numbers
 from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
 from spdist.program.windows.kinds import EARLIEST, NONE, Batched, WindowCall
 from spdist.program.windows.period_text import PeriodWriter
@@ -88,41 +90,45 @@ class BatchStates(ListStates):
 
     window: Batches
 
-    def lists(self, state: Any) -> Lists:
-        """Return the open batch, and the one released last."""
-        return {"left": state[0]} if self.window.chunked else {"head": state[0], "left": state[1]}
-
-    def noted(self, state: Any) -> Mapping[str, int | None]:
-        """Return how many events were looked at, and what is known of those that pass immediately."""
+    def loaded(self, read: Read, states: Column) -> Loaded:
+        """Return the batches, how many events were looked at, and what is known of those that pass immediately."""
         window = self.window
-        # In the state of `timeBatch` the end of the period and the wake-ups stand behind it, else nothing does
-        looked = {"looked": state[3 if window.span else -1]}
-        copied = self.copied(state)
-        if window.counts:
-            return {**looked, "count": state[3], "came": int(copied is not None)}
-        if not window.passes or copied is None:
-            return looked
-        return {**looked, "came": 1, "reset_at": copied[0]}
+        if window.chunked:
+            before, copied, looked = states.parts(3)
+            return Loaded({"left": before}, {"looked": looked, **self._noted(copied)})
+        if window.span:
+            batch, before, copied, looked, _, dues = states.parts(6)
+            return Loaded({"head": batch, "left": before}, {"looked": looked, **self._noted(copied)}, dues)
+        batch, before, copied, count, looked = states.parts(5)
+        noted = {"count": count} if window.counts else {}
+        return Loaded({"head": batch, "left": before}, {"looked": looked, **noted, **self._noted(copied)})
 
-    def copied(self, state: Any) -> Any:
-        """Return the event that the next RESET copies; None where there is none."""
-        return state[1 if self.window.chunked else 2]
+    def _noted(self, copied: Column) -> dict[str, Column]:
+        """Return what is known of the events that the next RESET copies."""
+        known = copied.known()
+        if self.window.counts:
+            return {"came": NumberColumn(known)}
+        if not self.window.passes or not known.any():
+            return {}
+        reset_at, _ = copied.at(numpy.flatnonzero(known)).parts(2)
+        times = numpy.zeros(len(known), numpy.int64)
+        times[known] = numbers_of(reset_at)[0]
+        return {"came": NumberColumn(known, ~known), "reset_at": NumberColumn(times, ~known)}
 
-    def load_more(
-        self,
-        running: Running,
-        query: QueryText,
-        states: Sequence[tuple[int, Any]],
-        held: Sequence[tuple[int, int, Lists]],
-    ) -> None:
-        """Take over the end of the open period, and the event that is copied."""
-        passes = self.window.passes and f"{query.name}_came" in running.arrays
-        for number, state in states:
-            if query.read.timed and state[4] is not None:
+    def load_more(self, running: Running, query: QueryText, numbers: Any, states: Column, found: Loaded) -> None:
+        """Take over the end of the open period, and the events that are copied."""
+        parts = states.parts(int(states.sizes()[0]))
+        if query.read.timed:
+            ends, nulls = numbers_of(parts[4])
+            ends = ends if nulls is None else ends[~nulls]
+            if len(ends):
                 # The period is one for all keys, so each of their states says the same end
-                running.arrays[f"{query.name}_ending"][0] = state[4]
-            copied = self.copied(state) if passes else None
-            load_copied(running, query, number, copied if self.window.counts or copied is None else copied[1])
+                running.arrays[f"{query.name}_ending"][0] = ends[-1]
+        if self.window.passes and f"{query.name}_came" in running.arrays:
+            copied = parts[1 if self.window.chunked else 2]
+            known = copied.known()
+            own = copied.at(numpy.flatnonzero(known))
+            load_copied(running, query, numbers[known], own if self.window.counts else own.parts(2)[1])
 
     def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""

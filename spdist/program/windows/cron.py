@@ -17,7 +17,7 @@ from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.dues import window_dues
 from spdist.program.states.nodes import stored_list
-from spdist.program.states.window import Lists, ListStates
+from spdist.program.states.window import ListStates, Loaded
 from spdist.program.timer_text import NEVER, TimerWriter
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.kinds import Found, Sliding, WindowCall
@@ -155,9 +155,10 @@ class CronWriter(BatchWriter):
 class CronStates(ListStates):
     """The state of a window that holds events back until it fires."""
 
-    def lists(self, state: Any) -> Lists:
+    def loaded(self, read: Read, states: Column) -> Loaded:
         """Return what waits, and what was released last."""
-        return {"head": state[0], "left": state[1]}
+        head, left, dues = states.parts(3)
+        return Loaded({"head": head, "left": left}, dues=dues)
 
     def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.nodes import stored_list
 from spdist.program.states.totals import packed, unpack
-from spdist.program.states.window import Lists, ListStates, noted_numbers
+from spdist.program.states.window import ListStates, Loaded, noted_numbers
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.condition_text import ConditionText, Seen, WindowBound
 from spdist.program.windows.kinds import Sliding, WindowCall, constant_of
@@ -308,15 +308,12 @@ class BoundStates(ListStates):
 
     window: Bounded
 
-    def lists(self, state: Any) -> Lists:
-        """Return what is held."""
+    def loaded(self, read: Read, states: Column) -> Loaded:
+        """Return what is held, and how many events of the open batch somebody has looked at."""
         if not self.window.gathers:
-            return {"head": state[0]}
-        return {"head": state[0], "left": state[1]}
-
-    def noted(self, state: Any) -> Mapping[str, int | None]:
-        """Return how many events of the open batch somebody has looked at."""
-        return {"looked": state[3]} if self.window.gathers else {}
+            return Loaded({"head": states.parts(2)[0]})
+        head, left, _, looked, _ = states.parts(5)
+        return Loaded({"head": head, "left": left}, {"looked": looked})
 
     def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""
@@ -332,14 +329,8 @@ class BoundStates(ListStates):
         """Return the state of a window that has seen nothing."""
         return [[], [], [], 0, [None, []]] if self.window.gathers else [deque(), [None, []]]
 
-    def load_more(
-        self,
-        running: Running,
-        query: QueryText,
-        states: Sequence[tuple[int, Any]],
-        held: Sequence[tuple[int, int, Lists]],
-    ) -> None:
+    def load_more(self, running: Running, query: QueryText, numbers: Any, states: Column, found: Loaded) -> None:
         """Take over the aggregators of the condition."""
-        for number, state in states:
-            _, totals = state[-1]
-            unpack(running, query, query.bounding, number, totals)
+        *_, condition = states.parts(5 if self.window.gathers else 2)
+        _, totals = condition.parts(2)
+        unpack(running, query, query.bounding, numbers, totals)

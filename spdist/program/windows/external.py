@@ -6,7 +6,7 @@ Events that come let others leave, or a timeout does.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from spdist.operators.core.state_columns import (
     StructColumn,
     column_of,
     nothing,
+    numbers_of,
 )
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
 from spdist.program.parts import Event, QueryText, indent
@@ -28,7 +29,7 @@ from spdist.program.shape import Read
 from spdist.program.states.dues import window_dues
 from spdist.program.states.nodes import rows_of, stored_list
 from spdist.program.states.totals import first_or_copied, load_copied, stored_copies
-from spdist.program.states.window import Lists, ListStates, noted_numbers
+from spdist.program.states.window import ListStates, Loaded, noted_numbers
 from spdist.program.timer_text import NEVER, TimerWriter
 from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.kinds import EARLIEST, Batched, Sliding, WindowCall
@@ -262,9 +263,9 @@ class ExternalBatchWriter(BatchWriter):
 class ExternalStates(ListStates):
     """The state of a window ``externalTime``: the events held."""
 
-    def lists(self, state: Any) -> Lists:
+    def loaded(self, read: Read, states: Column) -> Loaded:
         """Return what is held."""
-        return {"head": state}
+        return Loaded({"head": states})
 
     def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""
@@ -284,25 +285,19 @@ class ExternalBatchStates(ListStates):
 
     window: ExternalTimeBatch
 
-    def lists(self, state: Any) -> Lists:
-        """Return the open batch, and the one released last."""
-        return {"head": state[0], "left": state[1]}
+    def loaded(self, read: Read, states: Column) -> Loaded:
+        """Return the batches, the times of open periods, and whether the event is known that a RESET copies."""
+        batch, before, copied, times, dues = states.parts(5)
+        named = dict(zip(_TIMES, times.parts(5), strict=False))
+        closed = ~named["ending"].known()
+        noted: dict[str, Column] = {name: NumberColumn(numbers_of(own)[0], closed) for name, own in named.items()}
+        return Loaded({"head": batch, "left": before}, {**noted, "came": NumberColumn(copied.known())}, dues)
 
-    def noted(self, state: Any) -> Mapping[str, int | None]:
-        """Return the times, where a period is open, and whether the event is known that a RESET copies."""
-        times = {} if state[3][1] is None else dict(zip(_TIMES, state[3], strict=False))
-        return {**times, "came": int(state[2] is not None)}
-
-    def load_more(
-        self,
-        running: Running,
-        query: QueryText,
-        states: Sequence[tuple[int, Any]],
-        held: Sequence[tuple[int, int, Lists]],
-    ) -> None:
+    def load_more(self, running: Running, query: QueryText, numbers: Any, states: Column, found: Loaded) -> None:
         """Take over the event that is copied."""
-        for number, state in states:
-            load_copied(running, query, number, state[2])
+        _, _, copied, _, _ = states.parts(5)
+        known = copied.known()
+        load_copied(running, query, numbers[known], copied.at(numpy.flatnonzero(known)))
 
     def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""

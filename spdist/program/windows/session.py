@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,10 @@ from spdist.program.parts import QueryText
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.dues import window_dues
+from spdist.program.states.dues import load_dues, window_dues
 from spdist.program.states.key_words import key_numbers
 from spdist.program.states.nodes import stored_list
-from spdist.program.states.window import Lists, ListStates
+from spdist.program.states.window import ListStates
 from spdist.program.windows.kinds import WindowCall
 from spdist.program.windows.session_text import LateSessionWriter, Sessions, SessionWriter
 
@@ -63,42 +63,37 @@ class SessionStates(ListStates):
         """Return the state of a window that has seen nothing."""
         return [{}, []]
 
-    def held(
-        self, running: Running, query: QueryText, states: Sequence[tuple[int, Any]]
-    ) -> list[tuple[int, int, Lists]]:
-        """Return the events of each session, behind the number that it gets, and that of its key of the partition."""
-        owners = [number for number, (sessions, _) in states for _ in sessions]
-        numbers = owners
-        if self.window.key is not None and owners:
+    def load(self, running: Running, query: QueryText, numbers: Any, states: Column) -> None:
+        """Take over the states of the keys of a partition, whose numbers are an array; or one, of number 0."""
+        by_key, dues = states.parts(2)
+        keys, held = by_key.entries()
+        owners = numpy.repeat(numbers, by_key.sizes())
+        places = owners
+        if self.window.key is not None and len(keys):
             table = f"{query.name}_s"
-            running.reserve(f"groups {table}", len(owners))
-            keys, nulls = running.values.taken([key for _, (sessions, _) in states for key in sessions], Type.STRING)
-            words = [keys, nulls.astype(numpy.int64)]
+            running.reserve(f"groups {table}", len(keys))
+            texts, nulls = running.values.loaded(keys, Type.STRING)
+            words = [texts, nulls.astype(numpy.int64)]
             if query.keyed is not None:
-                words.insert(0, numpy.array(owners, numpy.int64))
-            numbers = key_numbers(running, f"{table}_k", numpy.stack(words, axis=1)).tolist()
-        both = [one for _, (sessions, _) in states for one in sessions.values()]
-        held = [{"head": current[0], "prev": previous[0]} for current, previous in both]
-        return list(zip(numbers, owners, held, strict=True))
+                words.insert(0, owners)
+            places = key_numbers(running, f"{table}_k", numpy.stack(words, axis=1))
+        both = (session.parts(5) for session in held.parts(2))
+        lists = {name: session[0] for name, session in zip(("head", "prev"), both, strict=True)}
+        self.load_lists(running, query, lists, places, owners)
+        sizes = by_key.sizes().tolist()
+        running.arrays[f"{query.name}_keys"][numbers] = sizes
+        running.arrays[f"{query.name}_capacity"][numbers] = list(map(concurrent_capacity, sizes))
+        sessions = zip(places.tolist(), owners.tolist(), keys.values(), held.values(), strict=True)
+        self._load_times(running, query, sessions)
+        if query.read.timed:
+            load_dues(running, query, numbers, dues, query.operator)
 
-    def load_more(
-        self,
-        running: Running,
-        query: QueryText,
-        states: Sequence[tuple[int, Any]],
-        held: Sequence[tuple[int, int, Lists]],
-    ) -> None:
-        """Note the times of sessions, whose events are there already."""
-        prefix, kernels = query.name, running.compiled.kernels
-        running.reserve(f"ends {prefix}", 2 * len(held))
+    def _load_times(self, running: Running, query: QueryText, sessions: Iterable[tuple[int, int, Any, Any]]) -> None:
+        """Note the times of sessions, whose events are there already: of number, key of the partition and own key."""
+        prefix, kernels, sessions = query.name, running.compiled.kernels, list(sessions)
+        running.reserve(f"ends {prefix}", 2 * len(sessions))
         arrays = running.arrays
-        sessions = [session for _, (own, _) in states for session in own.items()]
-        for owner, (own, _) in states:
-            arrays[f"{prefix}_keys"][owner], arrays[f"{prefix}_capacity"][owner] = (
-                len(own),
-                concurrent_capacity(len(own)),
-            )
-        for (number, owner, _), (key, (current, previous)) in zip(held, sessions, strict=True):
+        for number, owner, key, (current, previous) in sessions:
             events, start, end, _, late = current
             arrays[f"{prefix}_start"][number], arrays[f"{prefix}_end"][number] = start, end
             arrays[f"{prefix}_hash"][number] = bucket_of(key, _ALL)

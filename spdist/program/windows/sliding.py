@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.dues import window_dues
 from spdist.program.states.nodes import stored_list, times_of
-from spdist.program.states.window import Lists, ListStates, noted_numbers
+from spdist.program.states.window import ListStates, Loaded, noted_numbers
 from spdist.program.windows.kinds import EARLIEST, Sliding, WindowCall, size_of
 from spdist.program.windows.text import WindowWriter
 
@@ -78,13 +78,12 @@ class PassingWriter(WindowWriter):
 class SlidingStates(ListStates):
     """The state of a window that events leave one by one, oldest first: those held, and what timers know."""
 
-    def lists(self, state: Any) -> Lists:
-        """Return what is held."""
-        return {"head": state[0] if self.window.span else state}
-
-    def noted(self, state: Any) -> Mapping[str, int | None]:
-        """Return the greatest timestamp that a wake-up was asked for."""
-        return {"latest": state[1]} if self.window.span else {}
+    def loaded(self, read: Read, states: Column) -> Loaded:
+        """Return what is held, and the greatest timestamp that a wake-up was asked for."""
+        if not self.window.span:
+            return Loaded({"head": states})
+        held, latest, dues = states.parts(3)
+        return Loaded({"head": held}, {"latest": latest}, dues)
 
     def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""

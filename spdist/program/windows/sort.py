@@ -5,7 +5,7 @@ The list of a key is as its events came until the first one is pushed out, then 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.nodes import stored_list
-from spdist.program.states.window import Lists, ListStates
+from spdist.program.states.window import ListStates, Loaded
 from spdist.program.windows.kinds import Sliding, WindowCall, constant_of, size_of
 from spdist.program.windows.sliding import Latest
 from spdist.program.windows.text import WindowWriter
@@ -200,11 +200,9 @@ class SortedStates(ListStates):
 
     window: Sorted
 
-    def lists(self, state: Any) -> Lists:
+    def loaded(self, read: Read, states: Column) -> Loaded:
         """Return what is held."""
-        if any(event[1][place] is None for event in state for place, _ in self.window.orders):
-            raise ValueError("a null has no place in an order")
-        return {"head": state}
+        return Loaded({"head": states})
 
     def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""
@@ -214,22 +212,18 @@ class SortedStates(ListStates):
         """Return the state of a window that has seen nothing."""
         return []
 
-    def load_more(
-        self,
-        running: Running,
-        query: QueryText,
-        states: Sequence[tuple[int, Any]],
-        held: Sequence[tuple[int, int, Lists]],
-    ) -> None:
+    def load_more(self, running: Running, query: QueryText, numbers: Any, states: Column, found: Loaded) -> None:
         """Note the places of the first nodes in their order, and which full lists are in it."""
         orders = [(PLACES[query.read.types[place]][descending], place) for place, descending in self.window.orders]
-        for number, _, lists in held:
-            own = lists["head"]
+        held = found.lists["head"].values()
+        events = [event for own in held for event in own]
+        if any(row[place] is None for _, row in events for place, _ in self.window.orders):
+            raise ValueError("a null has no place in an order")
+        for number, own in zip(numbers.tolist(), held, strict=True):
             places = [[of(row[place]) for of, place in orders] for _, row in own]
             # Where a full list is in order already, putting it in order would change nothing
             in_order = len(own) == self.window.length and places == sorted(places)
             running.arrays[f"{query.name}_ordered"][number] = in_order
-        events = [event for *_, lists in held for event in lists["head"]]
         prefix, arrays, count = query.name, running.arrays, len(events)
         arrays[f"{prefix}_before"][:count] = numpy.arange(-1, count - 1)
         heads = arrays[f"{prefix}_head"]

@@ -19,7 +19,7 @@ from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.dues import load_dues, window_dues
-from spdist.program.states.nodes import events_of_nodes, fill_nodes
+from spdist.program.states.nodes import events_of_nodes
 from spdist.program.states.totals import load_copied, stored_copies
 from spdist.program.states.unique import UniqueState, list_keys, load_sent, load_unique, stored_unique
 from spdist.program.states.window import WindowStates
@@ -181,16 +181,17 @@ class UniqueStates(WindowStates):
         """Return an operator's state that says so."""
         raise NotImplementedError
 
-    def load(self, running: Running, query: QueryText, states: Sequence[tuple[int, Any]]) -> None:
-        """Take over the states of the keys of a partition, by number; or one, of number 0."""
-        own = [(number, self.read(state)) for number, state in states]
-        load_unique(running, query, self.window, own, partial(fill_nodes, running, query))
+    def load(self, running: Running, query: QueryText, numbers: Any, states: Column) -> None:
+        """Take over the states of the keys of a partition, whose numbers are an array; or one, of number 0."""
+        own = list(zip(numbers.tolist(), map(self.read, states.values()), strict=True))
+        load_unique(running, query, self.window, own)
         load_sent(running, query, self.window, own)
         list_keys(running, query, self.window)
-        for number, state in own:
-            load_copied(running, query, number, state.copied)
-        for number, state in own if query.read.timed else ():
-            load_dues(running, query, number, state.due, query.operator)
+        copied = [state.copied for _, state in own]
+        known = [place for place, row in enumerate(copied) if row is not None]
+        load_copied(running, query, numbers[known], column_of([copied[place] for place in known]))
+        if query.read.timed:
+            load_dues(running, query, numbers, column_of([state.due for _, state in own]), query.operator)
         self.looks_at_times(running, query)
 
     def stored(self, running: Running, query: QueryText, count: int) -> Column:
