@@ -13,10 +13,10 @@ from spdist.language.types import Type
 from spdist.operators.core.state_columns import (
     Column,
     ListColumn,
+    MapColumn,
     NumberColumn,
     StructColumn,
     ValueColumn,
-    column_of,
     in_turn,
     nothing,
     numbers_of,
@@ -64,10 +64,9 @@ def packed(running: Running, aggregates: Sequence[Aggregate], numbers: Any) -> C
     slots: list[Column] = []
     for aggregate in aggregates:
         if aggregate.form.pairs:
-            found = _pairs(running, aggregate)
-            slots.append(column_of([found.get(group, {}) for group in numbers.tolist()]))
+            slots.append(_pairs(running, aggregate, numbers))
         elif aggregate.form.candidates:
-            slots.append(column_of(_candidates(running, aggregate, numbers)))
+            slots.append(_candidates(running, aggregate, numbers))
         else:
             slots += aggregate.form.pack([running.arrays[name][numbers] for name in aggregate.slots])
     return StructColumn(list, slots) if slots else nothing(len(numbers))
@@ -99,17 +98,24 @@ def _load_candidates(running: Running, query: QueryText, aggregate: Aggregate, g
     arrays[f"{name}_ends"][2 * groups], arrays[f"{name}_ends"][2 * groups + 1] = lasts - sizes + 1, lasts
 
 
-def _candidates(running: Running, aggregate: Aggregate, numbers: Any) -> list[deque[Any]]:
+def _candidates(running: Running, aggregate: Aggregate, numbers: Any) -> ListColumn:
+    """Return the candidates of groups, in front of them the result where it is none; a null behind it says so."""
     arrays, name = running.arrays, aggregate.prefix
     lengths, order = walked(running, arrays[f"{name}_ends"][2 * numbers], arrays[f"{name}_after"])
-    found = ListColumn(deque, NumberColumn(lengths), NumberColumn(arrays[f"{name}_value"][order])).values()
+    values = arrays[f"{name}_value"][order]
+    nulls = numpy.zeros(len(values), bool)
     for slot in aggregate.slots:
-        for own, result in zip(found, arrays[slot][numbers].tolist(), strict=True):
-            # Not `!=`: NaN is the same result as NaN
-            if own and (own[0] < result or own[0] > result):
-                # `extendleft` turns them round: the result is first, and the null behind it says so
-                own.extendleft((None, result))
-    return found
+        some = numpy.flatnonzero(lengths)
+        firsts = (numpy.cumsum(lengths) - lengths)[some]
+        results, best = arrays[slot][numbers[some]], values[firsts]
+        # Not `!=`: NaN is the same result as NaN
+        told = (best < results) | (best > results)
+        places, given = numpy.repeat(firsts[told], 2), numpy.repeat(results[told], 2)
+        values = numpy.insert(values, places, given)
+        nulls = numpy.insert(nulls, places, numpy.tile([False, True], int(told.sum())))
+        lengths = lengths.copy()
+        lengths[some[told]] += 2
+    return ListColumn(deque, NumberColumn(lengths), NumberColumn(values, nulls if nulls.any() else None))
 
 
 def _load_pairs(running: Running, query: QueryText, aggregate: Aggregate, groups: Any, counted: Column) -> None:
@@ -138,21 +144,25 @@ def _load_pairs(running: Running, query: QueryText, aggregate: Aggregate, groups
         running.arrays[f"{aggregate.prefix}_d_first"][groups] = found[lasts]
 
 
-def _pairs(running: Running, aggregate: Aggregate) -> dict[int, dict[Any, int]]:
-    """Return how often each group has each value."""
-    name = f"{aggregate.prefix}_d"
-    slots = running.arrays[f"{name}_slots"]
-    numbers = numpy.sort(slots[slots >= 0])
-    words = running.arrays[f"{name}_keys"].reshape(-1, 3)[numbers]
-    type, keys = aggregate.distinct, words[:, 1]
-    values = running.values.shown(real_values(keys) if type is Type.DOUBLE else keys, words[:, 2], type)
-    if type is Type.DOUBLE:
-        values = list(map(distinct_key, values))
-    counts = running.arrays[f"{name}_count"][numbers].tolist()
-    found: dict[int, dict[Any, int]] = {}
-    for group, value, count in zip(words[:, 0].tolist(), values, counts, strict=True):
-        found.setdefault(group, {})[value] = count
-    return found
+def _pairs(running: Running, aggregate: Aggregate, numbers: Any) -> MapColumn:
+    """Return how often groups have each value."""
+    arrays, name = running.arrays, f"{aggregate.prefix}_d"
+    slots = arrays[f"{name}_slots"]
+    pairs = numpy.sort(slots[slots >= 0])
+    owners = arrays[f"{name}_keys"].reshape(-1, 3)[pairs, 0]
+    # Where each group stands among those that are asked for; -1 where it does not
+    ranks = numpy.full(max(numbers.max(initial=-1), owners.max(initial=-1)) + 1, -1)
+    ranks[numbers] = numpy.arange(len(numbers))
+    order = numpy.argsort(ranks[owners], kind="stable")
+    order = order[ranks[owners[order]] >= 0]
+    pairs, lengths = pairs[order], numpy.bincount(ranks[owners[order]], minlength=len(numbers))
+    words = arrays[f"{name}_keys"].reshape(-1, 3)[pairs]
+    if aggregate.distinct is Type.DOUBLE:
+        shown = running.values.shown(real_values(words[:, 1]), words[:, 2], Type.DOUBLE)
+        values: Column = ValueColumn(list(map(distinct_key, shown)))
+    else:
+        values = running.values.stored(words[:, 1], words[:, 2], aggregate.distinct)
+    return MapColumn(NumberColumn(lengths), values, NumberColumn(arrays[f"{name}_count"][pairs]))
 
 
 # The event that is copied for the sign that totals begin anew (`spdist.program.windows.batch_text.BatchWriter`).
