@@ -49,28 +49,25 @@ def fresh_limit(read: Query) -> Any:
 
 def load_limits(running: Running, query: QueryText, numbers: Any, held: Column) -> None:
     """Take over the states of a query's rate limit: of each key of its partition, by number; or one, of number 0."""
-    rate, prefix, arrays = query.read.checked.query.rate, f"{query.name}_l", running.arrays
+    rate, prefix = query.read.checked.query.rate, f"{query.name}_l"
     if rate is None:
         return
-    states = list(zip(numbers.tolist(), held.values(), strict=True))
+    if query.ticks:
+        held, ticks_at, dues = held.parts(3)
+        if f"{prefix}_tick" in running.arrays:
+            running.arrays[f"{prefix}_tick"][numbers] = numbers_of(ticks_at)[0]
+            load_dues(running, query, numbers, dues, RATE_LIMIT)
+    elif query.holds_back and rate.kind == "last":
+        # Without ticks the operator's state is how many results it has seen, and those held back
+        seen, held = held.parts(2)
+        _put(running, f"{prefix}_seen", numbers, seen)
     if query.holds_back:
-        held_back = [(number, state[0] if query.ticks else state) for number, state in states]
-        if rate.kind == "last" and not query.ticks:
-            # Without ticks the operator's state is how many results it has seen, and those held back
-            held_back = [(number, state[1]) for number, state in states]
-            for number, state in states:
-                _put(running, f"{prefix}_seen", number, state[0])
-        read = read_snapshot if rate.kind == "snapshot" else _read_held
-        _load_held(running, query, [(number, read(query, own)) for number, own in held_back])
-    else:
-        for number, counted in states:
-            name = f"{prefix}_seen" if rate.events is not None else f"{prefix}_passed"
-            for group, value in zip(_groups(running, query, number, list(counted)), counted.values(), strict=True):
-                _put(running, name, group, value)
-    if query.ticks and f"{prefix}_tick" in arrays:
-        _, ticks_at, dues = held.parts(3)
-        running.arrays[f"{prefix}_tick"][numbers] = numbers_of(ticks_at)[0]
-        load_dues(running, query, numbers, dues, RATE_LIMIT)
+        read = read_snapshots if rate.kind == "snapshot" else _read_held
+        _load_held(running, query, numbers, read(query, held.values()))
+        return
+    keys, counts = held.entries()
+    groups = _groups(running, query, numpy.repeat(numbers, held.sizes()), keys)
+    _put(running, f"{prefix}_seen" if rate.events is not None else f"{prefix}_passed", groups, counts)
 
 
 def stored_limits(running: Running, query: QueryText, count: int) -> Column:
@@ -115,23 +112,20 @@ def _is_unread(running: Running, query: QueryText) -> bool:
     return by_group and f"{query.name}_l_k" not in running.program.arrays.tables
 
 
-def _put(running: Running, name: str, place: int, value: int) -> None:
+def _put(running: Running, name: str, places: Any, counts: Column) -> None:
     if name in running.arrays:
-        running.arrays[name][place] = value
+        running.arrays[name][places] = numbers_of(counts)[0]
 
 
 # Groups.
 
 
-def _groups(running: Running, query: QueryText, number: int, keys: list[Any]) -> list[int]:
-    """Return the numbers that the groups of one key of the partition get here; that of the key without groups."""
-    room = f"groups {query.name}_l"
-    if not query.grouped or not keys or f"{query.name}_l_k" not in running.program.arrays.tables:
-        return [number] * len(keys)
-    running.reserve(room, len(keys))
-    words = group_words(running, query, numpy.full(len(keys), number), ValueColumn(keys))
-    found: list[int] = key_numbers(running, f"{query.name}_l_k", words).tolist()
-    return found
+def _groups(running: Running, query: QueryText, owners: Any, keys: Column) -> Any:
+    """Return the numbers that groups get here, each of a key of the partition; without groups those of these keys."""
+    if not query.grouped or not len(keys) or f"{query.name}_l_k" not in running.program.arrays.tables:
+        return owners
+    running.reserve(f"groups {query.name}_l", len(keys))
+    return key_numbers(running, f"{query.name}_l_k", group_words(running, query, owners, keys))
 
 
 def _store_counted(running: Running, query: QueryText, counted: Any, found: list[Any]) -> None:
@@ -149,18 +143,23 @@ def _store_counted(running: Running, query: QueryText, counted: Any, found: list
 # What is held back.
 
 
-def _read_held(_query: QueryText, held: Any) -> SnapshotResults:
-    return SnapshotResults(list(held.values()), list(held)) if isinstance(held, dict) else SnapshotResults(held, [])
+def _read_held(_query: QueryText, held: Sequence[Any]) -> list[SnapshotResults]:
+    return [
+        SnapshotResults(list(own.values()), list(own)) if isinstance(own, dict) else SnapshotResults(own, [])
+        for own in held
+    ]
 
 
-def _load_held(running: Running, query: QueryText, held: Sequence[tuple[int, SnapshotResults]]) -> None:
+def _load_held(running: Running, query: QueryText, numbers: Any, held: Sequence[SnapshotResults]) -> None:
     prefix, types = f"{query.name}_l", query.read.checked.output.types
-    results: list[Result] = [result for _, own in held for result in own.results]
+    results: list[Result] = [result for own in held for result in own.results]
     if f"{prefix}_head" not in running.arrays or not results:
         return
     total = len(results)
     running.reserve(f"nodes {prefix}", total)
-    groups = {number: _groups(running, query, number, own.keys) for number, own in held}
+    sizes = numpy.array([len(own.results) for own in held])
+    ends, owners, some = numpy.cumsum(sizes), numpy.repeat(numbers, sizes), sizes > 0
+    groups = _groups(running, query, owners, column_of([key for own in held for key in own.keys]))
     arrays = running.arrays
     arrays[f"{prefix}_free"][:] = (-1, total)
     arrays[f"{prefix}_ts"][:total] = [result[1] for result in results]
@@ -171,19 +170,15 @@ def _load_held(running: Running, query: QueryText, held: Sequence[tuple[int, Sna
         if f"{prefix}_{place}" in arrays:
             values, nulls = running.values.taken([result[2][place] for result in results], type)
             arrays[f"{prefix}_{place}"][:total], arrays[f"{prefix}_{place}_n"][:total] = values, nulls
-    begin = 0
-    for number, own in held:
-        end = begin + len(own.results)
-        if end > begin:
-            arrays[f"{prefix}_head"][number], arrays[f"{prefix}_head_end"][number] = begin, end - 1
-            arrays[f"{prefix}_head_size"][number] = end - begin
-            arrays[f"{prefix}_next"][end - 1] = -1
-            if f"{prefix}_of" in arrays:
-                arrays[f"{prefix}_of"][begin:end] = groups[number]
-                if f"{prefix}_node" in arrays:
-                    arrays[f"{prefix}_node"][groups[number]] = numpy.arange(begin, end)
-            load_snapshot(running, query, own, groups[number])
-        begin = end
+    arrays[f"{prefix}_next"][ends[some] - 1] = -1
+    arrays[f"{prefix}_head"][numbers[some]] = (ends - sizes)[some]
+    arrays[f"{prefix}_head_end"][numbers[some]] = ends[some] - 1
+    arrays[f"{prefix}_head_size"][numbers[some]] = sizes[some]
+    if f"{prefix}_of" in arrays:
+        arrays[f"{prefix}_of"][:total] = groups
+        if f"{prefix}_node" in arrays:
+            arrays[f"{prefix}_node"][groups] = numpy.arange(total)
+    load_snapshot(running, query, held, groups)
 
 
 def _stored_held(running: Running, query: QueryText, count: int) -> list[list[tuple[Any, int, Result]]]:
@@ -256,24 +251,29 @@ class SnapshotResults:
     totals: dict[Any, Sequence[Any]] = field(default_factory=dict)
 
 
-def read_snapshot(query: QueryText, held: Any) -> SnapshotResults:
-    """Return what an operator's state says."""
+def read_snapshots(query: QueryText, held: Sequence[Any]) -> list[SnapshotResults]:
+    """Return what operators' states say."""
     writer = snapshot_writer(query)
     if writer is ContentWriter:
-        results, totals = held
         by_group = bool(query.grouped) and bool(shown_totals(query.read))
-        return SnapshotResults(results, [one[3] if by_group else None for one in results], totals=totals)
+        return [
+            SnapshotResults(results, [one[3] if by_group else None for one in results], totals=totals)
+            for results, totals in held
+        ]
     if writer is GroupsWriter:
-        members, results = ([own[part] for own in held.values()] for part in (0, 1))
-        return SnapshotResults(results, list(held), members)
-    return SnapshotResults(list(held.values()), list(held))
+        return [
+            SnapshotResults([one for _, one in own.values()], list(own), [count for count, _ in own.values()])
+            for own in held
+        ]
+    return [SnapshotResults(list(own.values()), list(own)) for own in held]
 
 
 def stored_snapshots(
     running: Running | None, query: QueryText, held: Sequence[Sequence[tuple[Any, int, Result]]]
 ) -> list[Any]:
     """Return operators' states, given of each result of each the key of its group, its number, and the result."""
-    writer, numbers = snapshot_writer(query), [number for own in held for _, number, _ in own]
+    writer, grouped = snapshot_writer(query), bool(query.grouped)
+    numbers = [number for own in held for _, number, _ in own]
     known: Iterator[Any] = iter(())
     if writer is ContentWriter:
         known = iter(_stored_totals(running, query, numbers))
@@ -282,7 +282,7 @@ def stored_snapshots(
     states: list[Any] = []
     for own in held:
         keys = [key for key, *_ in own]
-        results = [(*result, key) if query.grouped else result for key, _, result in own]
+        results = [(*result, key) if grouped else result for key, _, result in own]
         more = list(islice(known, len(own)))
         if writer is ContentWriter:
             states.append([results, dict(zip(keys, more, strict=True))])
@@ -293,17 +293,19 @@ def stored_snapshots(
     return states
 
 
-def load_snapshot(running: Running, query: QueryText, held: SnapshotResults, groups: Sequence[int]) -> None:
+def load_snapshot(running: Running, query: QueryText, held: Sequence[SnapshotResults], groups: Any) -> None:
     """Take over what is known of the groups of results, by their numbers; of the key where there are none."""
     arrays, prefix, types = running.arrays, f"{query.name}_l", query.read.checked.output.types
-    if held.members:
-        arrays[f"{prefix}_members"][groups] = held.members
+    members = [count for own in held for count in own.members]
+    totals = [own.totals[key] for own in held if own.totals for key in own.keys]
+    if members:
+        arrays[f"{prefix}_members"][groups] = members
     elif f"{prefix}_members" in arrays:
         # `+=` with an array of places would count a group once that stands there several times
         numpy.add.at(arrays[f"{prefix}_members"], groups, 1)
-    for column, place in enumerate(shown_totals(query.read) if held.totals else ()):
+    for column, place in enumerate(shown_totals(query.read) if totals else ()):
         if f"{prefix}_t_{place}" in arrays:
-            found, nulls = running.values.taken([held.totals[key][column] for key in held.keys], types[place])
+            found, nulls = running.values.taken([own[column] for own in totals], types[place])
             arrays[f"{prefix}_t_{place}"][groups], arrays[f"{prefix}_t_{place}_n"][groups] = found, nulls
 
 
