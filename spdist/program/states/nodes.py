@@ -5,7 +5,7 @@ Of a row only the attributes are there that the query reads when it leaves; the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +34,7 @@ __all__ = [
     "fill_nodes",
     "group_keys",
     "group_words",
+    "link_lists",
     "list_groups",
     "load_list",
     "rows_of",
@@ -64,17 +65,24 @@ def load_list(
     prefix, arrays, sizes = query.name, running.arrays, held.sizes()
     ends = first + numpy.cumsum(sizes)
     last = int(ends[-1]) if len(ends) else first
-    some = sizes > 0
-    # All lists are linked as one, then each is cut at its last node
     arrays[f"{prefix}_next"][first:last] = numpy.arange(first + 1, last + 1)
-    arrays[f"{prefix}_next"][ends[some] - 1] = -1
-    arrays[f"{prefix}_{name}"][numbers[some]] = (ends - sizes)[some]
-    arrays[f"{prefix}_{name}_end"][numbers[some]] = ends[some] - 1
-    arrays[f"{prefix}_{name}_size"][numbers[some]] = sizes[some]
+    link_lists(arrays, prefix, name, numbers, ends - sizes, sizes)
     # Events of an open batch have not entered the totals yet, so they have no group
     total = name == "left" or not query.read.waits
     fill_nodes(running, query, first, held.items_held(), numpy.repeat(owners, sizes), total)
     return last
+
+
+def link_lists(arrays: Mapping[str, Any], prefix: str, name: str, numbers: Any, begins: Any, sizes: Any) -> None:
+    """Let nodes that follow one another, and are linked so, be lists, given of each its number, first node and size."""
+    some = sizes > 0
+    numbers, begins, sizes = numbers[some], begins[some], sizes[some]
+    arrays[f"{prefix}_{name}"][numbers], arrays[f"{prefix}_{name}_end"][numbers] = begins, begins + sizes - 1
+    arrays[f"{prefix}_{name}_size"][numbers] = sizes
+    # Each is cut off the one behind it
+    arrays[f"{prefix}_next"][begins + sizes - 1] = -1
+    if f"{prefix}_before" in arrays:
+        arrays[f"{prefix}_before"][begins] = -1
 
 
 def fill_nodes(

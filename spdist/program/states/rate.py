@@ -26,7 +26,7 @@ from spdist.program.running.running import Running
 from spdist.program.shape import Query
 from spdist.program.states.dues import load_dues, stored_dues
 from spdist.program.states.key_words import key_numbers
-from spdist.program.states.nodes import group_keys, group_words, walked
+from spdist.program.states.nodes import group_keys, group_words, link_lists, walked
 from spdist.program.timer_text import RATE_LIMIT
 
 __all__ = ["fresh_limit", "load_limits", "stored_limits"]
@@ -158,7 +158,7 @@ def _load_held(running: Running, query: QueryText, numbers: Any, held: Sequence[
     total = len(results)
     running.reserve(f"nodes {prefix}", total)
     sizes = numpy.array([len(own.results) for own in held])
-    ends, owners, some = numpy.cumsum(sizes), numpy.repeat(numbers, sizes), sizes > 0
+    owners = numpy.repeat(numbers, sizes)
     groups = _groups(running, query, owners, column_of([key for own in held for key in own.keys]))
     arrays = running.arrays
     arrays[f"{prefix}_free"][:] = (-1, total)
@@ -170,10 +170,7 @@ def _load_held(running: Running, query: QueryText, numbers: Any, held: Sequence[
         if f"{prefix}_{place}" in arrays:
             values, nulls = running.values.taken([result[2][place] for result in results], type)
             arrays[f"{prefix}_{place}"][:total], arrays[f"{prefix}_{place}_n"][:total] = values, nulls
-    arrays[f"{prefix}_next"][ends[some] - 1] = -1
-    arrays[f"{prefix}_head"][numbers[some]] = (ends - sizes)[some]
-    arrays[f"{prefix}_head_end"][numbers[some]] = ends[some] - 1
-    arrays[f"{prefix}_head_size"][numbers[some]] = sizes[some]
+    link_lists(arrays, prefix, "head", numbers, numpy.cumsum(sizes) - sizes, sizes)
     if f"{prefix}_of" in arrays:
         arrays[f"{prefix}_of"][:total] = groups
         if f"{prefix}_node" in arrays:

@@ -15,7 +15,7 @@ from spdist.operators.core.state_columns import column_of
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, known_keys, real_key, words_of
-from spdist.program.states.nodes import fill_nodes, walked
+from spdist.program.states.nodes import fill_nodes, link_lists, walked
 from spdist.program.windows.kinds import EARLIEST, Batched, Found, Kept, Unique
 
 __all__ = ["UniqueState", "list_keys", "load_keys", "load_sent", "load_unique", "stored_unique"]
@@ -87,22 +87,68 @@ class UniqueState:
     total: int = 0
 
 
-def load_unique(running: Running, query: QueryText, window: Kept, states: Sequence[tuple[int, UniqueState]]) -> None:
+def load_unique(running: Running, query: QueryText, window: Kept, numbers: Any, states: Sequence[UniqueState]) -> None:
     """Take over what a window holds for each key of a partition, by number; wake-ups are asked for elsewhere."""
     unique, prefix = window.unique, query.name
     assert unique is not None
     slides, left = not window.lists_keys, "left" in query.read.lists
-    lists = list[tuple[int, int, int]]()
-    events, owners, keys, nodes, keyed = list[Arrival](), list[int](), list[Any](), list[int](), list[int]()
-    gone = list[Arrival]()
-    for number, state in states:
+    events, gone, keys, place, begins, sizes = _events_of(states, slides, bool(window.span))
+    owners = numpy.repeat(numbers, numpy.diff([*begins, len(events)]))
+    before, released = [event for state in states for event in state.before], [len(state.before) for state in states]
+    if not left:
+        before, released = [], [0] * len(states)
+    first, last = len(events), len(events) + len(before) + len(gone)
+    running.reserve(f"nodes {prefix}", last)
+    fill_nodes(running, query, 0, column_of(events), owners, slides)
+    fill_nodes(running, query, first, column_of(before), numpy.repeat(numbers, released))
+    # From the same place on as the batch before: a window has only one of both
+    fill_nodes(running, query, first, column_of(gone), numpy.zeros(len(gone), numpy.int64), False)
+    own = load_keys(running, query, unique, keys, numpy.repeat(numbers, [len(state.entries) for state in states]))
+    arrays = running.arrays
+    arrays[f"{prefix}_free"][:] = (-1, last)
+    arrays[f"{prefix}_next"][:last] = numpy.arange(1, last + 1)
+    if f"{prefix}_before" in arrays:
+        arrays[f"{prefix}_before"][:last] = numpy.arange(-1, last - 1)
+    if left:
+        ends = first + numpy.cumsum(released)
+        link_lists(arrays, prefix, "left", numbers, ends - released, numpy.array(released))
+    if slides and not (window.length or window.span):
+        # Kept for ever, each key has a list of its own, with one event
+        link_lists(arrays, prefix, "head", own, place, numpy.ones(len(own), numpy.int64))
+    else:
+        arrays[f"{prefix}_node"][own] = place
+        arrays[f"{prefix}_place"][place[place >= 0]] = own[place >= 0]
+        link_lists(arrays, prefix, "head", numbers, numpy.array(begins), numpy.array(sizes))
+    if f"{prefix}_held" in arrays:
+        at = numpy.concatenate([numpy.arange(begin, begin + size) for begin, size in zip(begins, sizes, strict=True)])
+        arrays[f"{prefix}_held"][at] = [number for state in states for number in state.numbers]
+    _load_counts(running, query, numbers, states)
+    if f"{prefix}_hash" in arrays:
+        arrays[f"{prefix}_hash"][place] = [bucket_of(key, _ALL) for key in keys]
+    counts = [one for state in states for one in state.counts]
+    for part, name in enumerate(("many", "rounds")):
+        if f"{prefix}_{name}" in arrays:
+            arrays[f"{prefix}_{name}"][place] = [one[part] for one in counts]
+
+
+def _events_of(
+    states: Sequence[UniqueState], slides: bool, by_time: bool
+) -> tuple[list[Arrival], list[Arrival], list[Any], Any, list[int], list[int]]:
+    """Return what nodes are to hold, given whether events leave a window one by one, and by time.
+
+    That are the events, and those that have left; the keys, with the node of each; and of the list of each state the
+    first node, and how many it has.
+    """
+    begins, sizes = list[int](), list[int]()
+    events, gone, keys, nodes = list[Arrival](), list[Arrival](), list[Any](), list[int]()
+    for state in states:
         begin = len(events)
         events += state.held
         # By their texts, as a row with NaN is not equal to another one of the same values
         known = {repr(event): place for place, event in enumerate(state.held, begin)}
         for key, event in state.entries:
-            node = known.get(repr(event))
-            if node is None and slides and window.span:
+            node = known.get(repr(event)) if known else None
+            if node is None and slides and by_time:
                 # Its node is one behind those of all that are held.
                 node = _gone(len(gone))
                 gone.append(event)
@@ -111,52 +157,24 @@ def load_unique(running: Running, query: QueryText, window: Kept, states: Sequen
                 events.append(event)
             keys.append(key)
             nodes.append(node)
-        keyed += [number] * len(state.entries)
-        lists.append((number, begin, begin + len(state.held) if slides else len(events)))
-        owners += [number] * (len(events) - begin)
-    nodes = [node - len(events) if node < 0 else node for node in nodes]
-    before = [(number, event) for number, state in states for event in state.before if left]
-    first, last = len(events), len(events) + len(before) + len(gone)
-    running.reserve(f"nodes {prefix}", last)
-    fill_nodes(running, query, 0, column_of(events), owners, slides)
-    fill_nodes(running, query, first, column_of([event for _, event in before]), [number for number, _ in before])
-    # From the same place on as the batch before: a window has only one of both
-    fill_nodes(running, query, first, column_of(gone), [0] * len(gone), False)
-    numbers = load_keys(running, query, unique, keys, keyed)
-    arrays, place = running.arrays, numpy.array(nodes, numpy.int64)
-    arrays[f"{prefix}_free"][:] = (-1, last)
-    arrays[f"{prefix}_next"][:last] = numpy.arange(1, last + 1)
-    if f"{prefix}_before" in arrays:
-        arrays[f"{prefix}_before"][:last] = numpy.arange(-1, last - 1)
-    for (number, state), (_, begin, end) in zip(states, lists, strict=True):
-        _load_counts(running, query, number, state, begin, end)
-        if left:
-            _link(running, query, f"{prefix}_left", number, first, first + len(state.before))
-            first += len(state.before)
-    if slides and not (window.length or window.span):
-        # Kept for ever, each key has a list of its own, with one event
-        lists = [(one, at, at + 1) for one, at in zip(numbers.tolist(), nodes, strict=True)]
-    else:
-        arrays[f"{prefix}_node"][numbers] = place
-        arrays[f"{prefix}_place"][place[place >= 0]] = numbers[place >= 0]
-    for number, begin, end in lists:
-        _link(running, query, f"{prefix}_head", number, begin, end)
-    if f"{prefix}_hash" in arrays:
-        arrays[f"{prefix}_hash"][place] = [bucket_of(key, _ALL) for key in keys]
-    counts = [one for _, state in states for one in state.counts]
-    for part, name in enumerate(("many", "rounds")):
-        if f"{prefix}_{name}" in arrays:
-            arrays[f"{prefix}_{name}"][place] = [one[part] for one in counts]
+        begins.append(begin)
+        sizes.append(len(state.held) if slides else len(events) - begin)
+    place = numpy.array(nodes, numpy.int64)
+    place[place < 0] -= len(events)
+    return events, gone, keys, place, begins, sizes
 
 
-def load_sent(running: Running, query: QueryText, window: Kept, states: Sequence[tuple[int, UniqueState]]) -> None:
+def load_sent(running: Running, query: QueryText, window: Kept, numbers: Any, states: Sequence[UniqueState]) -> None:
     """Take over the keys of the batch that was released last, where it may be released again; its events are there."""
     assert window.unique is not None
-    for number, state in states if _releases_again(window) else ():
-        if state.before_keys:
-            keys = load_keys(running, query, window.unique, state.before_keys, [number] * len(state.before_keys))
-            first = int(running.arrays[f"{query.name}_left"][number])
-            running.arrays[f"{query.name}_place"][first : first + len(keys)] = keys
+    if not _releases_again(window):
+        return
+    keys, sizes = [key for state in states for key in state.before_keys], [len(state.before_keys) for state in states]
+    found = load_keys(running, query, window.unique, keys, numpy.repeat(numbers, sizes))
+    # The batches of all keys follow one another
+    first = numpy.repeat(running.arrays[f"{query.name}_left"][numbers], sizes)
+    rank = numpy.arange(len(keys)) - numpy.repeat(numpy.cumsum(sizes) - sizes, sizes)
+    running.arrays[f"{query.name}_place"][first + rank] = found
 
 
 def list_keys(running: Running, query: QueryText, window: Kept) -> None:
@@ -181,34 +199,24 @@ def _gone(node: Any) -> Any:
     return -2 - node
 
 
-def _link(running: Running, query: QueryText, name: str, number: int, begin: int, end: int) -> None:
-    """Let nodes that follow one another be a list."""
-    arrays = running.arrays
-    if end > begin:
-        arrays[name][number], arrays[f"{name}_end"][number] = begin, end - 1
-        arrays[f"{name}_size"][number] = end - begin
-        arrays[f"{query.name}_next"][end - 1] = -1
-        if f"{query.name}_before" in arrays:
-            arrays[f"{query.name}_before"][begin] = -1
-
-
-def _load_counts(running: Running, query: QueryText, number: int, state: UniqueState, begin: int, end: int) -> None:
+def _load_counts(running: Running, query: QueryText, numbers: Any, states: Sequence[UniqueState]) -> None:
     prefix, arrays = query.name, running.arrays
+    names = ["capacity", "full", "latest", "reset_at", "total"]
     if f"{prefix}_held" in arrays:
-        arrays[f"{prefix}_held"][begin:end] = state.numbers
-        counts = (state.passed, state.number, state.torn, len(state.entries))
-        for name, value in zip(("passed", "number", "torn", "count"), counts, strict=True):
-            arrays[f"{prefix}_{name}"][number] = value
-    given: dict[str, int | None] = {"capacity": state.capacity, "full": state.full, "latest": state.latest}
-    given |= {"reset_at": state.reset_at, "total": state.total, "came": state.copied is not None}
-    if state.times[1] is not None:
-        given |= dict(zip(_TIMES, state.times, strict=True))
-    for name, known in given.items():
+        names += ["passed", "number", "torn"]
+        arrays[f"{prefix}_count"][numbers] = [len(state.entries) for state in states]
+    for name in names:
         if f"{prefix}_{name}" in arrays:
-            arrays[f"{prefix}_{name}"][number] = known
+            arrays[f"{prefix}_{name}"][numbers] = [getattr(state, name) for state in states]
+    if f"{prefix}_came" in arrays:
+        arrays[f"{prefix}_came"][numbers] = [state.copied is not None for state in states]
+    is_open = [place for place, state in enumerate(states) if state.times[1] is not None]
+    for n, name in enumerate(_TIMES):
+        if f"{prefix}_{name}" in arrays:
+            arrays[f"{prefix}_{name}"][numbers[is_open]] = [states[place].times[n] for place in is_open]
 
 
-def load_keys(running: Running, query: QueryText, unique: Unique, keys: Sequence[Any], instances: Sequence[int]) -> Any:
+def load_keys(running: Running, query: QueryText, unique: Unique, keys: Sequence[Any], instances: Any) -> Any:
     """Give keys their numbers, each of a key of the partition, and return those."""
     table = f"{query.name}_u"
     running.reserve(f"groups {table}", len(keys))

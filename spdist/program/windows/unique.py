@@ -183,15 +183,15 @@ class UniqueStates(WindowStates):
 
     def load(self, running: Running, query: QueryText, numbers: Any, states: Column) -> None:
         """Take over the states of the keys of a partition, whose numbers are an array; or one, of number 0."""
-        own = list(zip(numbers.tolist(), map(self.read, states.values()), strict=True))
-        load_unique(running, query, self.window, own)
-        load_sent(running, query, self.window, own)
+        own = list(map(self.read, states.values()))
+        load_unique(running, query, self.window, numbers, own)
+        load_sent(running, query, self.window, numbers, own)
         list_keys(running, query, self.window)
-        copied = [state.copied for _, state in own]
+        copied = [state.copied for state in own]
         known = [place for place, row in enumerate(copied) if row is not None]
         load_copied(running, query, numbers[known], column_of([copied[place] for place in known]))
         if query.read.timed:
-            load_dues(running, query, numbers, column_of([state.due for _, state in own]), query.operator)
+            load_dues(running, query, numbers, column_of([state.due for state in own]), query.operator)
         self.looks_at_times(running, query)
 
     def stored(self, running: Running, query: QueryText, count: int) -> Column:
