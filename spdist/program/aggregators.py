@@ -189,7 +189,7 @@ def _sum(type: Type, leaving: bool) -> TypedForm:
     real = type in _REALS
     return TypedForm(
         ((REAL, "0.0") if real else (NUMBER, "0"), (NUMBER, "0")),
-        ("{0} += {v}", more),
+        ("{0} += {v}" if real else "{0} = wrapping_add({0}, {v})", more),
         # Siddhi takes a long off through double, so beyond 2**53 a sum drifts
         ("{0} -= {v}" if real else "{0} = remove_long({0}, {v})", "{1} = ({1} | 1) - 3"),
         "{0}",

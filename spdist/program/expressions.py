@@ -22,6 +22,8 @@ __all__ += ["dtype_of", "either", "is_typed", "zero_of"]
 NUMBER, REAL, FLAG = "int64", "float64", "uint8"
 _REALS = (Type.FLOAT, Type.DOUBLE)
 _WHOLE = (Type.INT, Type.LONG)
+#: What does to longs what an operator does.
+_WRAPPING = {"+": "wrapping_add", "-": "wrapping_sub", "*": "wrapping_mul"}
 
 
 class NotTyped(Exception):
@@ -261,7 +263,9 @@ class TypedWriter:
             # Division by zero is null.
             null = either(null, f"{right.text} == 0") if right.literal is None or not right.literal else null
             return self.computed(_quotient(node.op, type, left.text, right.text), null, type)
-        # int64 wraps by itself as Java's long; an int or a float gets back to its width after each operation
+        if type is Type.LONG:
+            return self.computed(f"{_WRAPPING[node.op]}({left.text}, {right.text})", null, type)
+        # An int or a float gets back to its width after each operation
         text = f"{left.text} {node.op} {right.text}"
         wrapped = {Type.INT: "wrap32", Type.FLOAT: "f32"}.get(type)
         return self.computed(f"{wrapped}({text})" if wrapped else text, null, type)

@@ -211,6 +211,16 @@ def test_a_compiled_program_does_the_same_as_the_operators(app: str) -> None:
     assert sum(alike(checked, Random(seed), compiled, steps=40, whole=whole, asks=asks) for seed in range(8)) > 300
 
 
+def test_no_compiler_takes_longs_for_numbers_that_never_overflow() -> None:
+    """Of a sum that may not overflow it knows that it is greater than what one was added to."""
+    checked = checked_app(f"""{STREAM}
+    from S[0 < total + 2 or total - 3 > total or total * 2 - total != total] select sym, total insert into Out1;
+    from S[total + 1 < total] select total + 1 - total as one, total * 3 / 3 as same insert into Out2;
+    from S#window.lengthBatch(3) select sum(total) as t, sum(total) + 1 > sum(total) as more insert into Out3;
+    from S select sym, sum(total) as t group by sym having t + 1 > t insert into Out4;""")
+    assert sum(alike(checked, Random(seed), compiled, steps=20) for seed in range(6)) > 300
+
+
 @pytest.mark.filterwarnings("ignore:.* encountered in scalar")
 @pytest.mark.parametrize("app", [LATER, ABSENT, PAIRS])
 def test_a_program_without_operations_of_its_own_does_the_same_as_the_operators(app: str) -> None:

@@ -42,6 +42,10 @@ def test_int_arithmetic_is_that_of_java(left: int, right: int) -> None:
 
 @given(_LONGS, _LONGS)
 def test_long_arithmetic_is_that_of_java(left: int, right: int) -> None:
+    given = numpy.int64(left), numpy.int64(right)
+    assert arithmetic.wrapping_add(*given) == numbers.wrap64(left + right)
+    assert arithmetic.wrapping_sub(*given) == numbers.wrap64(left - right)
+    assert arithmetic.wrapping_mul(*given) == numbers.wrap64(left * right)
     if right:
         quotient = arithmetic.divide(numpy.int64(left), numpy.int64(right))
         assert quotient == numbers.wrap64(numbers.divide_integers(left, right))

@@ -234,7 +234,9 @@ def _folded(kind: str, own: str, null: str, value: Value) -> list[str]:
     """Return what adds a value to a sum, a minimum or a maximum; null changes nothing."""
     begins = [f"    {own} = {value.text}", f"    {null} = 0"]
     if kind == "sum":
-        lines = [f"if {null} != 0:", *begins, "else:", f"    {own} += {value.text}"]
+        is_real = value.type in (Type.FLOAT, Type.DOUBLE)
+        added = f"{own} + {value.text}" if is_real else f"wrapping_add({own}, {value.text})"
+        lines = [f"if {null} != 0:", *begins, "else:", f"    {own} = {added}"]
     else:
         lines = [f"if {null} != 0 or {own} {'>' if kind == 'min' else '<'} {value.text}:", *begins]
     return [f"if not ({value.null}):", *indent(lines)] if value.null else lines

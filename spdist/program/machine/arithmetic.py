@@ -55,6 +55,9 @@ __all__ = [
     "to_long",
     "with_sign",
     "wrap32",
+    "wrapping_add",
+    "wrapping_mul",
+    "wrapping_sub",
 ]
 
 #: How everything is compiled: no exceptions of numpy, no contraction of floats, without the GIL, not for callers in C.
@@ -96,12 +99,34 @@ def wrap32(value):  # type: ignore[no-untyped-def]
     return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
 
 
+# numba says of sums, differences and products of signed numbers that they never overflow, so LLVM takes `a + 2 > 0` for
+# `a > -2`. Of unsigned ones it says nothing, and their bits are the same.
+
+
+@loop
+def wrapping_add(left, right):  # type: ignore[no-untyped-def]
+    """Add longs as Java does."""
+    return numpy.int64(numpy.uint64(left) + numpy.uint64(right))
+
+
+@loop
+def wrapping_sub(left, right):  # type: ignore[no-untyped-def]
+    """Subtract longs as Java does."""
+    return numpy.int64(numpy.uint64(left) - numpy.uint64(right))
+
+
+@loop
+def wrapping_mul(left, right):  # type: ignore[no-untyped-def]
+    """Multiply longs as Java does."""
+    return numpy.int64(numpy.uint64(left) * numpy.uint64(right))
+
+
 @loop
 def divide(left, right):  # type: ignore[no-untyped-def]
     """Divide whole numbers, towards zero; `right` is not 0."""
     if right == -1:
         # The least long by -1 traps in the processor; negated it wraps to itself, as in Java.
-        return -left
+        return wrapping_sub(0, left)
     quotient = left // right
     # `//` rounds down, Java towards zero.
     if quotient < 0 and quotient * right != left:
