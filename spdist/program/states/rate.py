@@ -27,6 +27,7 @@ from spdist.program.shape import Query
 from spdist.program.states.dues import load_dues, stored_dues
 from spdist.program.states.key_words import key_numbers
 from spdist.program.states.nodes import group_keys, group_words, link_lists, walked
+from spdist.program.states.window import note_numbers
 from spdist.program.timer_text import RATE_LIMIT
 
 __all__ = ["fresh_limit", "load_limits", "stored_limits"]
@@ -60,14 +61,14 @@ def load_limits(running: Running, query: QueryText, numbers: Any, held: Column) 
     elif query.holds_back and rate.kind == "last":
         # Without ticks the operator's state is how many results it has seen, and those held back
         seen, held = held.parts(2)
-        _put(running, f"{prefix}_seen", numbers, seen)
+        note_numbers(running, query, "l_seen", numbers, seen)
     if query.holds_back:
         read = read_snapshots if rate.kind == "snapshot" else _read_held
         _load_held(running, query, numbers, read(query, held.values()))
         return
     keys, counts = held.entries()
     groups = _groups(running, query, numpy.repeat(numbers, held.sizes()), keys)
-    _put(running, f"{prefix}_seen" if rate.events is not None else f"{prefix}_passed", groups, counts)
+    note_numbers(running, query, "l_seen" if rate.events is not None else "l_passed", groups, counts)
 
 
 def stored_limits(running: Running, query: QueryText, count: int) -> Column:
@@ -110,11 +111,6 @@ def _is_unread(running: Running, query: QueryText) -> bool:
     rate = query.read.checked.query.rate
     by_group = bool(query.grouped) and rate is not None and rate.kind not in ("all", "snapshot")
     return by_group and f"{query.name}_l_k" not in running.program.arrays.tables
-
-
-def _put(running: Running, name: str, places: Any, counts: Column) -> None:
-    if name in running.arrays:
-        running.arrays[name][places] = numbers_of(counts)[0]
 
 
 # Groups.
