@@ -33,7 +33,7 @@ class Watched:
         self.app = HostedApp(checked, time_zone=zone, delivers=False)
         self.chunks: list[Chunk] = []
         self._compiled = compiled
-        self._picked: list[tuple[tuple[int, bool, int, int], Chunk]] = []
+        self._received: list[tuple[tuple[int, bool, int, int], Chunk]] = []
         self._stamps: Sequence[int] = ()
         for stream in checked.streams:
             if stream.startswith("Out"):
@@ -48,7 +48,7 @@ class Watched:
         def many(arrivals: Sequence[Arrival]) -> None:
             self.chunks.append((stream, list(arrivals)))
 
-        def pick(rows: Any, bounds: Any, causes: Any, stamps: Any, numbers: Any = None, due: Any = None) -> None:
+        def columns(rows: Any, bounds: Any, causes: Any, stamps: Any, numbers: Any = None, due: Any = None) -> None:
             made, ends = list(rows), bounds.tolist()
             fired = [NO_TIMER] * len(causes) if due is None else due.tolist()
             for cause, time, begin, end in zip(causes.tolist(), fired, ends, ends[1:], strict=False):
@@ -56,9 +56,9 @@ class Watched:
                 chunk = list(zip(times, made[begin:end], strict=True))
                 # What timers put out comes before what the event does.
                 number = 0 if numbers is None else int(numbers[begin])
-                self._picked.append(((cause, time == NO_TIMER, time, number), (stream, chunk)))
+                self._received.append(((cause, time == NO_TIMER, time, number), (stream, chunk)))
 
-        self.app.subscribe_each(stream, one, many, pick)
+        self.app.subscribe_each(stream, one, many, columns)
 
     def begin(self) -> None:
         """Let the program run the app, where there is to be one."""
@@ -123,8 +123,8 @@ class Watched:
 
     def _deliver(self, part: StreamPart) -> None:
         assert self.app.deliver_columns({"S": part})
-        self.chunks += [chunk for *_, chunk in sorted(self._picked, key=lambda one: one[0])]
-        self._picked.clear()
+        self.chunks += [chunk for *_, chunk in sorted(self._received, key=lambda one: one[0])]
+        self._received.clear()
 
     def chunk(self, events: Sequence[Arrival], due: int) -> None:
         """Deliver events as one chunk, when the clock is at `due` ms."""
