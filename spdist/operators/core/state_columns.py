@@ -30,6 +30,7 @@ __all__ = [
     "nothing",
     "numbers_of",
     "plain",
+    "ranges",
     "unpacked",
 ]
 
@@ -258,7 +259,7 @@ class ListColumn(Column):
 
     def at(self, places: Any) -> Column:
         """Return the lists, tuples or deques at some places."""
-        return ListColumn(self.kind, self.lengths.at(places), self.held.at(_within(self.lengths, places)))
+        return ListColumn(self.kind, self.lengths.at(places), self.held.at(_within(self.sizes(), places)))
 
     def sizes(self) -> Any:
         """Return the lengths as an array."""
@@ -293,7 +294,7 @@ class MapColumn(Column):
 
     def at(self, places: Any) -> Column:
         """Return the dictionaries at some places."""
-        within = _within(self.lengths, places)
+        within = _within(self.sizes(), places)
         return MapColumn(self.lengths.at(places), self.keys.at(within), self.held.at(within))
 
     def sizes(self) -> Any:
@@ -474,12 +475,14 @@ def plain(state: Any) -> Any:
 _HOLDING = (Column, dict, list)
 
 
-def _within(lengths: Column, places: Any) -> Any:
-    """Return the places of what the lists at some places hold, given the lengths of all lists."""
-    sizes = numpy.array(lengths.values(), numpy.int64)
-    first, own = numpy.cumsum(sizes)[places] - sizes[places], sizes[places]
-    # From the place within all that are taken to that within all that there are
-    return numpy.arange(own.sum()) + numpy.repeat(first - (numpy.cumsum(own) - own), own)
+def ranges(begins: Any, sizes: Any) -> Any:
+    """Return the numbers of ranges, one range behind the other, given arrays of where each begins and its size."""
+    return numpy.arange(sizes.sum()) + numpy.repeat(begins - (numpy.cumsum(sizes) - sizes), sizes)
+
+
+def _within(sizes: Any, places: Any) -> Any:
+    """Return the places of what the lists at some places hold, given the sizes of all lists."""
+    return ranges((numpy.cumsum(sizes) - sizes)[places], sizes[places])
 
 
 def _cut(values: list[Any], lengths: Column) -> Iterable[list[Any]]:

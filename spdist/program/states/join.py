@@ -15,7 +15,7 @@ from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.key_words import key_numbers, words_of
-from spdist.program.states.nodes import walked
+from spdist.program.states.nodes import runs, walked
 from spdist.program.states.window import fresh_window, load_window, stored_windows
 
 __all__ = ["fresh_sides", "load_index", "load_sides", "side_keys", "stored_sides"]
@@ -73,13 +73,9 @@ def load_index(running: Running, side: QueryText) -> None:
     first, last, size, link, of = (arrays[f"{name}_{part}"] for part in ("first", "last", "size", "link", "of"))
     of[:count] = -1
     of[nodes], link[nodes] = numbers, -1
-    # Stable: the events of a key stay in the order of the list
-    order = numpy.argsort(numbers, kind="stable")
+    order, begins, ends, same = runs(numbers)
     nodes, numbers = nodes[order], numbers[order]
-    same = numbers[1:] == numbers[:-1]
     link[nodes[:-1][same]] = nodes[1:][same]
-    # Cut, as there may be none at all
-    begins, ends = numpy.append(True, ~same)[: len(nodes)], numpy.append(~same, True)[: len(nodes)]
     first[numbers[begins]], last[numbers[ends]] = nodes[begins], nodes[ends]
     size[:] = numpy.bincount(numbers, minlength=len(size))
 

@@ -38,6 +38,7 @@ __all__ = [
     "list_groups",
     "load_list",
     "rows_of",
+    "runs",
     "stored_list",
     "times_of",
     "walked",
@@ -83,6 +84,15 @@ def link_lists(arrays: Mapping[str, Any], prefix: str, name: str, numbers: Any, 
     arrays[f"{prefix}_next"][begins + sizes - 1] = -1
     if f"{prefix}_before" in arrays:
         arrays[f"{prefix}_before"][begins] = -1
+
+
+def runs(numbers: Any) -> tuple[Any, Any, Any, Any]:
+    """Return a stable order of numbers; and in it which are the first and last of their run, and which have a next."""
+    order = numpy.argsort(numbers, kind="stable")
+    same = numbers[order][1:] == numbers[order][:-1]
+    # Cut, as there may be none at all
+    begins, ends = numpy.append(True, ~same)[: len(order)], numpy.append(~same, True)[: len(order)]
+    return order, begins, ends, same
 
 
 def fill_nodes(

@@ -190,10 +190,9 @@ def stored_patterns(running: Running, query: QueryText, count: int) -> Column:
 
 def _behind_empty(waits: Any, places: Column) -> ListColumn:
     """Return where matches are, with the empty match, which is the first of its key, in front of those of some keys."""
-    assert isinstance(places, ListColumn)
-    lengths = numpy.array(places.lengths.values(), numpy.int64)
+    lengths = places.sizes()
     begins = (numpy.cumsum(lengths) - lengths)[waits]
-    held = numpy.insert(numpy.array(places.held.values(), numpy.int64), begins, 0)
+    held = numpy.insert(numbers_of(places.items_held())[0], begins, 0)
     return ListColumn(list, NumberColumn(lengths + waits), NumberColumn(held))
 
 

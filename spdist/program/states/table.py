@@ -10,7 +10,7 @@ from spdist.operators.core.state_columns import Column, ListColumn, NumberColumn
 from spdist.program.parts import Program
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, words_of
-from spdist.program.states.nodes import walked
+from spdist.program.states.nodes import runs, walked
 from spdist.program.tables.shape import LoopTable
 from spdist.program.tables.text import COUNT, MOST, NEXT, REFUSED, TableIndex, indexes_of
 
@@ -70,15 +70,11 @@ def _load_index(running: Running, table: LoopTable, index: TableIndex, count: in
     of = arrays[f"{name}_of"]
     of[:count] = -1
     of[order] = key_numbers(running, name, words[order])
-    # Stable: the rows of a key stay in the order of the table
-    order = order[numpy.argsort(of[order], kind="stable")]
+    sorted_by_key, begins, ends, same = runs(of[order])
+    order = order[sorted_by_key]
     keys = of[order]
-    same = keys[1:] == keys[:-1]
-    # Cut, as there may be no rows at all
-    begins = numpy.append(True, ~same)[: len(order)]
     arrays[f"{name}_first"][keys[begins]] = order[begins]
     if not index.unique:
-        ends = numpy.append(~same, True)[: len(order)]
         arrays[f"{name}_last"][keys[ends]] = order[ends]
         arrays[f"{name}_previous"][order] = -1
         arrays[f"{name}_next"][order] = -1

@@ -193,7 +193,7 @@ def stored_copies(running: Running, query: QueryText, count: int) -> StructColum
 
 def first_or_copied(is_noted: Any, noted: Column, batch: ListColumn) -> Column:
     """Return what a RESET copies of each key: of the open batch the first; else what is noted, where something is."""
-    lengths = numpy.array(batch.lengths.values(), numpy.int64)
+    lengths = batch.sizes()
     firsts = batch.held.at((numpy.cumsum(lengths) - lengths)[lengths > 0])
     turns = numpy.where(lengths > 0, 1, numpy.where(is_noted, 2, 0))
     none = ValueColumn([None] * int((turns == 0).sum()))

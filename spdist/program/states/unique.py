@@ -11,7 +11,7 @@ import numpy
 from spdist.java.objects import bucket_of
 from spdist.language.types import Type
 from spdist.operators.base import Arrival, Row
-from spdist.operators.core.state_columns import column_of
+from spdist.operators.core.state_columns import column_of, ranges
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, known_keys, real_key, words_of
@@ -120,8 +120,8 @@ def load_unique(running: Running, query: QueryText, window: Kept, numbers: Any, 
         arrays[f"{prefix}_place"][place[place >= 0]] = own[place >= 0]
         link_lists(arrays, prefix, "head", numbers, numpy.array(begins), numpy.array(sizes))
     if f"{prefix}_held" in arrays:
-        at = numpy.concatenate([numpy.arange(begin, begin + size) for begin, size in zip(begins, sizes, strict=True)])
-        arrays[f"{prefix}_held"][at] = [number for state in states for number in state.numbers]
+        nodes = ranges(numpy.array(begins), numpy.array(sizes))
+        arrays[f"{prefix}_held"][nodes] = [number for state in states for number in state.numbers]
     _load_counts(running, query, numbers, states)
     if f"{prefix}_hash" in arrays:
         arrays[f"{prefix}_hash"][place] = [bucket_of(key, _ALL) for key in keys]
@@ -171,10 +171,8 @@ def load_sent(running: Running, query: QueryText, window: Kept, numbers: Any, st
         return
     keys, sizes = [key for state in states for key in state.before_keys], [len(state.before_keys) for state in states]
     found = load_keys(running, query, window.unique, keys, numpy.repeat(numbers, sizes))
-    # The batches of all keys follow one another
-    first = numpy.repeat(running.arrays[f"{query.name}_left"][numbers], sizes)
-    rank = numpy.arange(len(keys)) - numpy.repeat(numpy.cumsum(sizes) - sizes, sizes)
-    running.arrays[f"{query.name}_place"][first + rank] = found
+    nodes = ranges(running.arrays[f"{query.name}_left"][numbers], numpy.array(sizes))
+    running.arrays[f"{query.name}_place"][nodes] = found
 
 
 def list_keys(running: Running, query: QueryText, window: Kept) -> None:
