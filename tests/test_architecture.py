@@ -63,6 +63,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "spdist/frames/",
         "spdist/operators/aggregations/columns.py",
         "spdist/operators/core/group_keys.py",
+        "spdist/operators/core/packed_columns.py",
         "spdist/operators/core/state_columns.py",
         "spdist/operators/windows/sliding_columns.py",
         "spdist/program/",

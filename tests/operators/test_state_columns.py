@@ -11,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spdist.errors import StateError
+from spdist.java.objects import HashMap, Long
 from spdist.operators.core.codec import decode, encode
+from spdist.operators.core.packed_columns import plain, unpacked
 from spdist.operators.core.state_columns import (
     Column,
+    HashMapColumn,
     ListColumn,
     MapColumn,
     NumberColumn,
@@ -25,8 +28,6 @@ from spdist.operators.core.state_columns import (
     no_entries,
     nothing,
     numbers_of,
-    plain,
-    unpacked,
 )
 
 _numbers = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=6)
@@ -45,6 +46,7 @@ def columns() -> dict[str, Column]:
         "records": StructColumn(tuple, [numbers, ValueColumn([1, "a", None])]),
         "runs": ListColumn(deque, lengths, numbers),
         "mappings": MapColumn(lengths, ValueColumn(["a", "b", "a"]), numbers),
+        "maps": HashMapColumn(lengths, ValueColumn(["a", "b", "a"]), numbers, ValueColumn([16, 0, 64])),
         "mixed": UnionColumn(
             bytes([0, 1, 0]), [ValueColumn([1, None]), ListColumn(list, ValueColumn([2]), ValueColumn([3, 4]))]
         ),
@@ -103,6 +105,7 @@ def test_many_keys_are_few_columns() -> None:
         [4, 0, [0, [5]], [0, [1]]],
         [5, [0, [1]], [0, ["a"]], [0, []]],
         [6, b"\x05", []],
+        [7, [0, [1]], [0, ["a"]], [0, [1]], [0, []]],
         [6, b"\x00\x00", [[0, [1]]]],
         [2, [1, "<i1", b"\x02", None], ["a", "b"]],
         [2, [1, "<i1", b"\xfe", None], ["a", "b"]],
@@ -139,6 +142,26 @@ def test_parts_of_a_column_are_those_of_its_values(values: list[Any], places: li
     assert column.known().tolist() == [value is not None for value in values]
     taken = [values[place] for place in places if place < len(values)]
     assert column.at(numpy.array([place for place in places if place < len(values)], numpy.int64)).values() == taken
+
+
+_keys = st.text(max_size=2) | st.integers(-3, 99) | st.sampled_from([0.0, -0.0, 1.0, Long(1)])
+
+
+@given(st.lists(st.lists(st.tuples(_keys, _values), max_size=4), min_size=1, max_size=6), st.booleans())
+def test_maps_of_java_keep_their_order_and_their_buckets(entries: list[list[tuple[Any, Any]]], packed: bool) -> None:
+    maps = list(map(HashMap, entries))
+    maps[0].capacity = 1024
+    column = column_of(maps)
+    column = unpacked(column.packed()) if packed else column
+    assert isinstance(column, HashMapColumn)
+    found = column.values()
+    assert [(one.capacity, repr(one.history())) for one in found] == [
+        (one.capacity, repr(one.history())) for one in maps
+    ]
+    keys, held = column.entries()
+    expected = [entry for one in maps for entry in one.history()]
+    assert repr(list(zip(keys.values(), held.values(), strict=True))) == repr(expected)
+    assert repr(ValueColumn(maps).entries()[0].values()) == repr(keys.values())
 
 
 @given(st.lists(st.lists(_values, max_size=3), max_size=12), st.booleans())

@@ -15,7 +15,7 @@ from spdist.language.checking.checked import CheckedApp
 from spdist.language.types import Type
 from spdist.operators import timers
 from spdist.operators.base import Arrival
-from spdist.operators.core import state_columns
+from spdist.operators.core import packed_columns
 from spdist.program.expressions import NotTyped
 from spdist.program.machine.compiler import Compiled, interpreted
 from spdist.program.mixed_shape import mixed_shape_of
@@ -352,7 +352,7 @@ def test_what_keys_have_left_that_are_gone_goes_where_it_is_more_than_what_other
     assert running is not None
     created, _, here = running.arrays["p0_meta"][:3].tolist()
     assert here < 10 and created < 30
-    own, _, *rest = state_columns.plain(programmed.app.programmed.snapshot()["partition", "0"])
+    own, _, *rest = packed_columns.plain(programmed.app.programmed.snapshot()["partition", "0"])
     keys, _, looks, due = plain.app._elements.partition(0).snapshot()
     assert [(key, used) for key, (_, used, _) in own.items()] == [(key, used) for key, (_, used, _) in keys.items()]
     assert rest == [looks, due]

@@ -11,7 +11,7 @@ from typing import Any
 
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.core.codec import decode, encode, seal, unseal
-from spdist.operators.core.state_columns import plain
+from spdist.operators.core.packed_columns import plain
 from spdist.planning.updates.change import ElementChange
 from spdist.planning.updates.fingerprints import compare_fingerprints, fingerprints
 

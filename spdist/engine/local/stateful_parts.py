@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from spdist.errors import StateError
 from spdist.language.checking.checked import CheckedApp
 from spdist.operators.base import VirtualClock
-from spdist.operators.core.state_columns import Column, plain
+from spdist.operators.core.packed_columns import plain
+from spdist.operators.core.state_columns import Column
 from spdist.planning.updates.fingerprints import app_elements, compare_fingerprints
 
 __all__ = ["AppParts", "Elsewhere", "StatefulPart"]

@@ -8,7 +8,8 @@ from typing import Any
 
 from spdist.engine.local.elements import AppElements
 from spdist.operators.base import Timers
-from spdist.operators.core.state_columns import Column, StructColumn, column_of, plain
+from spdist.operators.core.packed_columns import plain
+from spdist.operators.core.state_columns import Column, StructColumn, column_of
 from spdist.operators.windows.named_window import NamedWindow
 from spdist.program.parts import Program, QueryText
 from spdist.program.read_shape import LoopWindow

@@ -22,7 +22,8 @@ import msgpack
 
 from spdist.errors import StateError
 from spdist.java.objects import Float, HashMap, HashSet, JSONArray, JSONObject, Long, Opaque
-from spdist.operators.core.state_columns import Column, column_of, plain, unpacked
+from spdist.operators.core.packed_columns import plain, unpacked
+from spdist.operators.core.state_columns import Column, column_of
 
 __all__ = ["VERSION", "decode", "encode", "seal", "unseal"]
 

@@ -15,8 +15,12 @@ from typing import Any, ClassVar
 
 import numpy
 
+from spdist.java.objects import HashMap
+
 __all__ = [
+    "KINDS",
     "Column",
+    "HashMapColumn",
     "ListColumn",
     "MapColumn",
     "NumberColumn",
@@ -29,13 +33,13 @@ __all__ = [
     "no_entries",
     "nothing",
     "numbers_of",
-    "plain",
     "ranges",
-    "unpacked",
 ]
 
 #: What holds values in order, by the number under which it is packed.
-_KINDS: tuple[type, ...] = (list, tuple, deque)
+KINDS: tuple[type, ...] = (list, tuple, deque)
+#: What holds values at all.
+_HOLDERS = frozenset({*KINDS, dict, HashMap})
 #: Lists and tuples of one length have a column for each of their places up to this one.
 _WIDEST = 32
 #: Tuples of so many lengths have columns of each length for themselves.
@@ -92,9 +96,10 @@ class Column:
 
     def entries(self) -> tuple[Column, Column]:
         """Return the keys and the values of all dictionaries, one behind the other."""
-        values = self.values()
-        held = chain.from_iterable(one.values() for one in values)
-        return column_of(list(chain.from_iterable(values))), column_of(list(held))
+        maps = column_of(self.values())
+        if len(maps) and not isinstance(maps, MapColumn):
+            raise TypeError("a value that is no dictionary")
+        return maps.entries() if isinstance(maps, MapColumn) else (ValueColumn([]), ValueColumn([]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +188,10 @@ class TextColumn(Column):
         texts: list[Any] = [*self.texts, None]
         return list(map(texts.__getitem__, self.numbers.tolist()))
 
+    def known(self) -> Any:
+        """Return which values are not null, as an array."""
+        return self.numbers >= 0
+
     def packed(self) -> list[Any]:
         """Return plain data."""
         return [self.form, NumberColumn(self.numbers).packed(), self.texts]
@@ -215,7 +224,7 @@ class StructColumn(Column):
 
     def packed(self) -> list[Any]:
         """Return plain data."""
-        return [self.form, _KINDS.index(self.kind), [column.packed() for column in self.columns]]
+        return [self.form, KINDS.index(self.kind), [column.packed() for column in self.columns]]
 
     def at(self, places: Any) -> Column:
         """Return the lists or tuples at some places."""
@@ -255,7 +264,7 @@ class ListColumn(Column):
 
     def packed(self) -> list[Any]:
         """Return plain data."""
-        return [self.form, _KINDS.index(self.kind), self.lengths.packed(), self.held.packed()]
+        return [self.form, KINDS.index(self.kind), self.lengths.packed(), self.held.packed()]
 
     def at(self, places: Any) -> Column:
         """Return the lists, tuples or deques at some places."""
@@ -285,8 +294,11 @@ class MapColumn(Column):
 
     def values(self) -> list[Any]:
         """Return the dictionaries."""
-        pairs = list(zip(self.keys.values(), self.held.values(), strict=True))
-        return list(map(dict, _cut(pairs, self.lengths)))
+        return list(map(dict, self._pairs()))
+
+    def known(self) -> Any:
+        """Return that no value is null."""
+        return numpy.ones(len(self), bool)
 
     def packed(self) -> list[Any]:
         """Return plain data."""
@@ -297,6 +309,10 @@ class MapColumn(Column):
         within = _within(self.sizes(), places)
         return MapColumn(self.lengths.at(places), self.keys.at(within), self.held.at(within))
 
+    def _pairs(self) -> Iterable[list[tuple[Any, Any]]]:
+        """Return the keys and values of each."""
+        return _cut(list(zip(self.keys.values(), self.held.values(), strict=True)), self.lengths)
+
     def sizes(self) -> Any:
         """Return the lengths as an array."""
         return numpy.array(self.lengths.values(), numpy.int64)
@@ -304,6 +320,32 @@ class MapColumn(Column):
     def entries(self) -> tuple[Column, Column]:
         """Return the keys and the values of all."""
         return self.keys, self.held
+
+
+@dataclass(frozen=True, slots=True)
+class HashMapColumn(MapColumn):
+    """Maps of Java's (`spdist.java.objects.HashMap`) in the order in which keys came; and how many buckets each has."""
+
+    capacities: Column
+    form = 7
+
+    def values(self) -> list[Any]:
+        """Return the maps."""
+        found = list(map(HashMap, self._pairs()))
+        for one, capacity in zip(found, self.capacities.values(), strict=True):
+            one.capacity = capacity
+        return found
+
+    def packed(self) -> list[Any]:
+        """Return plain data."""
+        # Not `super`: a class with slots is another one than that in whose body this stands
+        return [*MapColumn.packed(self), self.capacities.packed()]
+
+    def at(self, places: Any) -> Column:
+        """Return the maps at some places."""
+        within = _within(self.sizes(), places)
+        found = self.lengths.at(places), self.keys.at(within), self.held.at(within)
+        return HashMapColumn(*found, self.capacities.at(places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,17 +390,19 @@ class UnionColumn(Column):
 def column_of(values: list[Any], depth: int = _DEEPEST) -> Column:
     """Return values as a column; `depth` is how far those within them are looked at."""
     types = set(map(type, values)) if depth else set()
-    if dict not in types and types.isdisjoint(_KINDS):
+    kinds = types.intersection(_HOLDERS)
+    if not kinds:
         return ValueColumn(values)
     if len(types) > 1:
-        kinds = {kind for kind in types if kind is dict or kind in _KINDS}
         return _mixed([kind if kind in kinds else None for kind in map(type, values)], values, depth)
     (kind,) = types
     lengths = list(map(len, values))
-    if kind is dict:
-        keys = list(chain.from_iterable(values))
-        held = list(chain.from_iterable(one.values() for one in values))
-        return MapColumn(ValueColumn(lengths), column_of(keys, depth - 1), column_of(held, depth - 1))
+    if kind in (dict, HashMap):
+        entries = list(chain.from_iterable(one.history() if kind is HashMap else one.items() for one in values))
+        keys, held = (column_of([entry[place] for entry in entries], depth - 1) for place in range(2))
+        if kind is dict:
+            return MapColumn(ValueColumn(lengths), keys, held)
+        return HashMapColumn(ValueColumn(lengths), keys, held, ValueColumn([one.capacity for one in values]))
     widths = set(lengths)
     if len(widths) == 1 and 0 < lengths[0] <= min(_WIDEST, len(values)) and kind is not deque:
         places = map(itemgetter, range(lengths[0]))
@@ -382,50 +426,6 @@ def nothing(count: int) -> ListColumn:
 def no_entries(count: int) -> MapColumn:
     """Return so many dictionaries that hold nothing."""
     return MapColumn(NumberColumn(numpy.zeros(count, numpy.int8)), ValueColumn([]), ValueColumn([]))
-
-
-def unpacked(parts: Sequence[Any]) -> Column:
-    """Return the column that `packed` gave the parts of.
-
-    Raises
-    ------
-    ValueError, TypeError, IndexError
-        They are no such parts.
-    """
-    form, *rest = parts
-    if form == ValueColumn.form:
-        return ValueColumn(list(*rest))
-    if form == NumberColumn.form:
-        return NumberColumn.unpacked(*rest)
-    if form == TextColumn.form:
-        numbers, texts = rest
-        found = TextColumn(NumberColumn.unpacked(*numbers[1:]).array, texts)
-        return _fits(found, not len(found) or (found.numbers.min() >= -1 and found.numbers.max() < len(texts)))
-    if form == StructColumn.form:
-        kind, columns = rest
-        struct = StructColumn(_KINDS[kind], [unpacked(column) for column in columns])
-        return _fits(struct, {len(struct)} == set(map(len, struct.columns)))
-    if form == ListColumn.form:
-        kind, lengths, held = rest
-        lists = ListColumn(_KINDS[kind], unpacked(lengths), unpacked(held))
-        return _fits(lists, (lists.sizes() >= 0).all() and lists.sizes().sum() == len(lists.held))
-    if form == MapColumn.form:
-        maps = MapColumn(*map(unpacked, rest))
-        known = len(maps.keys) == len(maps.held) == maps.sizes().sum()
-        return _fits(maps, known and (maps.sizes() >= 0).all())
-    if form == UnionColumn.form:
-        turns, columns = rest
-        union = UnionColumn(turns, [unpacked(column) for column in columns])
-        counts = numpy.bincount(numpy.frombuffer(turns, numpy.uint8), minlength=len(columns))
-        return _fits(union, counts.tolist() == list(map(len, union.columns)))
-    raise ValueError(f"a column of the unknown form {form}")
-
-
-def _fits(column: Column, fits: bool) -> Column:
-    """Return a column whose parts fit one another: who reads it may rely on that."""
-    if not fits:
-        raise ValueError("parts of a column that do not fit one another")
-    return column
 
 
 def _mixed(told_apart_by: list[Any], values: list[Any], depth: int) -> UnionColumn:
@@ -457,22 +457,6 @@ def numbers_of(column: Column) -> tuple[Any, Any]:
     if array.dtype.kind not in "bif" or array.ndim != 1:
         raise TypeError("a value that is no number, or one beyond 64 bits")
     return array, nulls if nulls.any() else None
-
-
-def plain(state: Any) -> Any:
-    """Return state as operators have it: what a column of one value holds in its place, also within what is few."""
-    if isinstance(state, Column):
-        (value,) = state.values()
-        return value
-    if type(state) is dict:
-        return {key: plain(held) if isinstance(held, _HOLDING) else held for key, held in state.items()}
-    if type(state) is list:
-        return [plain(held) if isinstance(held, _HOLDING) else held for held in state]
-    return state
-
-
-#: What may be a column, or have one within.
-_HOLDING = (Column, dict, list)
 
 
 def ranges(begins: Any, sizes: Any) -> Any:
