@@ -7,6 +7,7 @@ raises, none allocates: whoever calls has made room before.
 from __future__ import annotations
 
 from spdist.program.machine.arithmetic import key_bits, loop
+from spdist.program.machine.sorting import text_hash
 
 __all__ = [
     "all_appended",
@@ -25,10 +26,13 @@ __all__ = [
     "insert_by_time",
     "order_by_time",
     "real_leaves",
+    "text_hashes",
     "timer_gone",
     "timer_set",
+    "timers_set",
     "unlink",
     "walk",
+    "walk_heaps",
 ]
 
 # Ordered lists of candidates, of each group one: double links over a pool of nodes.
@@ -253,6 +257,13 @@ def timer_set(timers, due, query, key):  # type: ignore[no-untyped-def]
 
 
 @loop
+def timers_set(timers, dues, query, keys):  # type: ignore[no-untyped-def]
+    """Put many timers of a query into the heap, each of the key with its number."""
+    for place in range(len(keys)):
+        timer_set(timers, dues[place], query, keys[place])
+
+
+@loop
 def timer_gone(timers):  # type: ignore[no-untyped-def]
     """Take the first timer off the heap."""
     count = timers[0]
@@ -323,3 +334,28 @@ def walk(heads, after, count, order, ends):  # type: ignore[no-untyped-def]
             place += 1
             node = after[node]
         ends[number + 1] = place
+
+
+@loop
+def walk_heaps(tops, following, other, count, order, ends, left):  # type: ignore[no-untyped-def]
+    """Write the nodes of so many heaps into `order`, one heap after the other, and into `ends` where each ends."""
+    place = 0
+    for number in range(count):
+        left[0], waiting = tops[number], 1 if tops[number] >= 0 else 0
+        while waiting > 0:
+            waiting -= 1
+            node = left[waiting]
+            order[place] = node
+            place += 1
+            for below in (following[node], other[node]):
+                if below >= 0:
+                    left[waiting] = below
+                    waiting += 1
+        ends[number + 1] = place
+
+
+@loop
+def text_hashes(starts, content, numbers, found):  # type: ignore[no-untyped-def]
+    """Write into `found` the hash codes of the texts with these numbers."""
+    for place in range(len(numbers)):
+        found[place] = text_hash(0, starts, content, numbers[place])

@@ -64,8 +64,8 @@ def _order_map(running: Rooms, window: str, key: int) -> None:
         own.append(number)
         number = int(arrays[f"{window}_more"][number])
     # By number, as they came; see `concurrent_order`.
-    numbers, _, keys = known_keys(running, query, query.unique, numpy.array(sorted(own)))
-    by_key = dict(zip(keys, numbers.tolist(), strict=True))
+    own.sort()
+    by_key = dict(zip(known_keys(running, query, query.unique, numpy.array(own)).values(), own, strict=True))
     first, *following = [by_key[one] for one in concurrent_order(by_key)]
     arrays[f"{window}_shown"][key], arrays[f"{window}_shown_of"][key] = first, len(by_key)
     arrays[f"{window}_after"][[first, *following]] = [*following, -1]

@@ -12,7 +12,7 @@ from spdist.program.running.running import Running
 from spdist.program.states.nodes import walked
 from spdist.program.timer_text import RATE_LIMIT, rank
 
-__all__ = ["load_dues", "stored_dues", "window_dues"]
+__all__ = ["load_dues", "stored_dues", "window_dues", "with_due"]
 
 
 def load_dues(running: Running, query: QueryText, numbers: Any, dues: Column, operator: int = 0) -> None:
@@ -58,3 +58,12 @@ def stored_dues(running: Running, query: QueryText, count: int, operator: int = 
 def window_dues(running: Running, query: QueryText, count: int) -> ListColumn:
     """Return the wake-ups that the windows of so many keys have asked for; none where the program has no timers."""
     return stored_dues(running, query, count, query.operator) if query.read.timed else nothing(count)
+
+
+def with_due(dues: ListColumn, those: Any, times: Any) -> ListColumn:
+    """Return wake-ups with one more of some keys: of which, an array of bools, and when, one time for each of them."""
+    if not those.any():
+        return dues
+    sizes, (asked, _) = dues.sizes(), numbers_of(dues.items_held())
+    asked = numpy.insert(asked.astype(numpy.int64), numpy.cumsum(sizes)[those], times)
+    return ListColumn(list, NumberColumn(sizes + those), NumberColumn(asked))

@@ -16,19 +16,23 @@ import pyarrow as pa
 from spdist.java.numbers import float32, text_of, text_of_float32
 from spdist.java.objects import box_float
 from spdist.language.types import Type
+from spdist.operators.core.state_columns import Column, ValueColumn
 from spdist.program.parts import QueryText
 from spdist.program.running.rooms import Rooms
 from spdist.program.windows.kinds import Unique
 
 __all__ = [
     "key_numbers",
+    "key_owners",
     "key_texts",
     "keys_of_texts",
     "known_keys",
     "real_key",
     "real_values",
     "real_words",
+    "spread_hashes",
     "words_of",
+    "words_of_keys",
 ]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
@@ -55,6 +59,13 @@ def words_of(values: Any, nulls: Any, type: Type) -> Any:
 def real_key(text: str) -> float | None:
     """Return the real that Java writes so as the key of a group; None for null."""
     return None if text == "null" else float(text)
+
+
+def spread_hashes(running: Rooms, texts: Any, nulls: Any) -> Any:
+    """Return all bits of `spdist.java.objects.bucket_of`, of texts by their numbers; 0 where they are null."""
+    codes = numpy.empty(len(texts), numpy.int64)
+    running.compiled.kernels.text_hashes(running.texts.starts, running.texts.arena, texts, codes)
+    return numpy.where(nulls, 0, codes ^ (codes >> 16))
 
 
 def key_numbers(running: Rooms, table: str, words: Any) -> Any:
@@ -99,20 +110,26 @@ def key_texts(running: Rooms, words: Any, type: Type) -> list[str]:
 # Keys of which a window has one event each.
 
 
-def known_keys(
-    running: Rooms, query: QueryText, unique: Unique, numbers: Any = None
-) -> tuple[Any, list[int], list[Any]]:
-    """Return the numbers of all keys, or of these; the number of the partition's key of each, and the keys."""
-    table = f"{query.name}_u_k"
-    if numbers is None:
-        slots = running.arrays[f"{table}_slots"]
-        numbers = numpy.sort(slots[slots >= 0])
-    words = running.arrays[f"{table}_keys"].reshape(-1, running.program.arrays.tables[table].width)[numbers]
+def key_owners(running: Rooms, query: QueryText) -> tuple[Any, Any]:
+    """Return the numbers of all keys, and the number of the partition's key of each."""
+    slots = running.arrays[f"{query.name}_u_k_slots"]
+    numbers = numpy.sort(slots[slots >= 0])
+    words = words_of_keys(running, query, numbers)
+    return numbers, numpy.zeros(len(numbers), numpy.int64) if query.keyed is None else words[:, 0]
+
+
+def known_keys(running: Rooms, query: QueryText, unique: Unique, numbers: Any) -> Column:
+    """Return the keys with these numbers."""
+    words = words_of_keys(running, query, numbers)
     type = Type.DOUBLE if unique.type in _REALS else unique.type
     own = words[:, -2]
-    keys = running.values.shown(real_values(own) if type is Type.DOUBLE else own, words[:, -1], type)
-    if unique.as_text:
-        keys = list(map(text_of, keys))
-    elif unique.type is Type.FLOAT:
-        keys = list(map(box_float, keys))
-    return numbers, [0] * len(keys) if query.keyed is None else words[:, 0].tolist(), keys
+    keys = running.values.stored(real_values(own) if type is Type.DOUBLE else own, words[:, -1], type)
+    if unique.as_text and not (type is Type.STRING and keys.known().all()):
+        return ValueColumn(list(map(text_of, keys.values())))
+    return ValueColumn(list(map(box_float, keys.values()))) if unique.type is Type.FLOAT else keys
+
+
+def words_of_keys(running: Rooms, query: QueryText, numbers: Any) -> Any:
+    """Return the words of the keys with these numbers: the value, whether it is null, and before them its key."""
+    table = f"{query.name}_u_k"
+    return running.arrays[f"{table}_keys"].reshape(-1, running.program.arrays.tables[table].width)[numbers]

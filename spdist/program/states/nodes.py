@@ -28,6 +28,7 @@ from spdist.operators.core.state_columns import (
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
+from spdist.program.windows.kinds import EARLIEST
 
 __all__ = [
     "events_of_nodes",
@@ -215,15 +216,16 @@ def walked(running: Running, first: Any, behind: Any) -> tuple[Any, Any]:
 
 
 def events_of_nodes(running: Running, query: QueryText, order: Any) -> StructColumn:
-    """Return the events of nodes."""
-    prefix, arrays = query.name, running.arrays
+    """Return the events of nodes; that of -1, which is none, is as early as can be, and of nulls."""
+    prefix, arrays, missing = query.name, running.arrays, order < 0
     columns: list[Column] = [ValueColumn([None] * len(order))] * len(query.read.types)
     for place in query.kept_attributes:
         stored = f"{prefix}_w_{place}"
         if stored in arrays:
             values, nulls = arrays[stored][order], arrays[f"{stored}_n"][order]
-            columns[place] = running.values.stored(values, nulls, query.read.types[place])
-    return StructColumn(tuple, [NumberColumn(arrays[f"{prefix}_ts"][order]), StructColumn(tuple, columns)])
+            columns[place] = running.values.stored(values, (nulls != 0) | missing, query.read.types[place])
+    times = numpy.where(missing, EARLIEST, arrays[f"{prefix}_ts"][order])
+    return StructColumn(tuple, [NumberColumn(times), StructColumn(tuple, columns)])
 
 
 def group_words(running: Running, query: QueryText, instances: Any, keys: Column) -> Any:

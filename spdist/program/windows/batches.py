@@ -12,7 +12,6 @@ from spdist.operators.core.state_columns import (
     NumberColumn,
     StructColumn,
     ValueColumn,
-    column_of,
     nothing,
     numbers_of,
 )
@@ -20,7 +19,7 @@ from spdist.program.parts import Event, QueryText
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.dues import window_dues
+from spdist.program.states.dues import window_dues, with_due
 from spdist.program.states.nodes import rows_of, stored_list
 from spdist.program.states.totals import first_or_copied, load_copied, stored_copies
 from spdist.program.states.window import ListStates, Loaded, noted_numbers
@@ -28,7 +27,7 @@ from spdist.program.windows.batch_text import BatchWriter, ChunkWriter
 from spdist.program.windows.kinds import EARLIEST, NONE, Batched, WindowCall
 from spdist.program.windows.period_text import PeriodWriter
 
-__all__ = ["BatchStates", "Batches", "open_period"]
+__all__ = ["BatchStates", "Batches"]
 
 
 @WINDOWS.typed("lengthBatch", "timeBatch", "batch")
@@ -162,21 +161,12 @@ class BatchStates(ListStates):
         """Return the end of the open period, and the wake-ups; that of a key that sleeps is asked for again."""
         if not query.read.timed:
             return ValueColumn([None] * count), nothing(count)
-        ending, asleep = open_period(running, query, self.window.span, 0)
-        dues: Column = window_dues(running, query, count)
+        arrays, span = running.arrays, self.window.span
+        ending, asleep = int(arrays[f"{query.name}_ending"][0]), int(arrays[f"{query.name}_asleep"][0])
+        dues = window_dues(running, query, count)
         if asleep:
+            # Periods that ended while it slept have put out nothing: the open one ends behind all that has fired
+            ending += max(0, (int(arrays["timers_until"][0]) - ending) // span + 1) * span
             # Operators know no sleep: the key that has opened the first period is woken at the end of each
-            asked = dues.values()
-            asked[asleep - 1] = [ending]
-            dues = column_of(asked)
+            dues = with_due(dues, numpy.arange(count) == asleep - 1, ending)
         return ValueColumn([None if ending == EARLIEST else ending] * count), dues
-
-
-def open_period(running: Running, query: QueryText, span: int, number: int) -> tuple[int, int]:
-    """Return the end of an open period, by its number, and the number of the key whose timer sleeps, plus one."""
-    arrays, prefix = running.arrays, query.name
-    ending, asleep = int(arrays[f"{prefix}_ending"][number]), int(arrays[f"{prefix}_asleep"][number])
-    if asleep:
-        # Periods that ended while it slept have put out nothing: the open one ends behind all that has fired
-        ending += max(0, (int(arrays["timers_until"][0]) - ending) // span + 1) * span
-    return ending, asleep

@@ -15,9 +15,9 @@ import numpy
 from spdist.language.types import Type
 from spdist.operators.core.state_columns import (
     Column,
+    ListColumn,
     NumberColumn,
     StructColumn,
-    column_of,
     nothing,
     numbers_of,
 )
@@ -26,7 +26,7 @@ from spdist.program.parts import Event, QueryText, indent
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.dues import window_dues
+from spdist.program.states.dues import window_dues, with_due
 from spdist.program.states.nodes import rows_of, stored_list
 from spdist.program.states.totals import first_or_copied, load_copied, stored_copies
 from spdist.program.states.window import ListStates, Loaded, noted_numbers
@@ -35,9 +35,18 @@ from spdist.program.windows.batch_text import BatchWriter
 from spdist.program.windows.kinds import EARLIEST, Batched, Sliding, WindowCall
 from spdist.program.windows.text import WindowWriter
 
-__all__ = ["ExternalBatchWriter", "ExternalTime", "ExternalTimeBatch", "ExternalWriter", "awaited_again"]
+__all__ = [
+    "TIMES",
+    "ExternalBatchWriter",
+    "ExternalTime",
+    "ExternalTimeBatch",
+    "ExternalWriter",
+    "open_times",
+    "stored_times",
+]
 
-_TIMES = ("begin", "ending", "reached", "awaited", "flushed")
+#: The times of periods, by the names of their arrays.
+TIMES = ("begin", "ending", "reached", "awaited", "flushed")
 
 
 @WINDOWS.typed("externalTime")
@@ -288,10 +297,8 @@ class ExternalBatchStates(ListStates):
     def loaded(self, read: Read, states: Column) -> Loaded:
         """Return the batches, the times of open periods, and whether the event is known that a RESET copies."""
         batch, before, copied, times, dues = states.parts(5)
-        named = dict(zip(_TIMES, times.parts(5), strict=False))
-        closed = ~named["ending"].known()
-        noted: dict[str, Column] = {name: NumberColumn(numbers_of(own)[0], closed) for name, own in named.items()}
-        return Loaded({"head": batch, "left": before}, {**noted, "came": NumberColumn(copied.known())}, dues)
+        noted = {**open_times(times), "came": NumberColumn(copied.known())}
+        return Loaded({"head": batch, "left": before}, noted, dues)
 
     def load_more(self, running: Running, query: QueryText, numbers: Any, states: Column, found: Loaded) -> None:
         """Take over the event that is copied."""
@@ -306,41 +313,35 @@ class ExternalBatchStates(ListStates):
         # Where it is noted whether an event is copied, it need not be the first one of the open batch
         firsts = nothing(count) if f"{query.name}_came" in running.arrays else rows_of(batch)
         copied = first_or_copied(came, stored_copies(running, query, count), firsts)
-        times, dues = self._times(running, query, count)
+        times, dues = stored_times(running, query, self.window, count)
         return StructColumn(list, [batch, before, copied, times, dues])
 
     def fresh(self, read: Read) -> Any:
         """Return the state of a window that has seen nothing."""
         return [[], [], None, [self.window.start or 0, None, 0, 0, False], []]
 
-    def _times(self, running: Running, query: QueryText, count: int) -> tuple[Column, Column]:
-        """Return the times, and the wake-ups; those that sleep ask for theirs again."""
-        arrays, timeout = running.arrays, self.window.timeout
-        begin, reached, awaited_at, flushed = (
-            noted_numbers(running, query, name, count).copy() for name in ("begin", "reached", "awaited", "flushed")
-        )
-        ending = noted_numbers(running, query, "ending", count, EARLIEST)
-        dues: Column = window_dues(running, query, count)
-        if timeout:
-            asked = dues.values()
-            for number in numpy.flatnonzero(arrays[f"{query.name}_asleep"][:count]).tolist():
-                if (awaited := awaited_again(running, query, number, timeout)) is not None:
-                    awaited_at[number] = awaited
-                    asked[number].append(awaited)
-            dues = column_of(asked)
-        is_open = ending != EARLIEST
-        begin[~is_open], reached[~is_open], awaited_at[~is_open] = self.window.start or 0, 0, 0
-        numbers = (begin, ending, reached, awaited_at, is_open & (flushed != 0))
-        nulls = (None, ~is_open, None, None, None)
-        return StructColumn(list, list(map(NumberColumn, numbers, nulls))), dues
+
+def open_times(times: Column) -> dict[str, Column]:
+    """Return the times of periods by name, where one is open."""
+    named = dict(zip(TIMES, times.parts(5), strict=False))
+    closed = ~named["ending"].known()
+    return {name: NumberColumn(numbers_of(own)[0], closed) for name, own in named.items()}
 
 
-def awaited_again(running: Running, query: QueryText, number: int, timeout: int) -> int | None:
-    """Return when the timeout of a key that sleeps is over next; None where it does not sleep."""
-    asleep, ending, awaited = (
-        int(running.arrays[f"{query.name}_{name}"][number]) for name in ("asleep", "ending", "awaited")
+def stored_times(running: Running, query: QueryText, window: Batched, count: int) -> tuple[Column, ListColumn]:
+    """Return the times of the periods of so many keys, and the wake-ups; those that sleep ask for theirs again."""
+    begin, reached, awaited, flushed = (
+        noted_numbers(running, query, name, count).copy() for name in ("begin", "reached", "awaited", "flushed")
     )
-    until = int(running.arrays["timers_until"][0])
-    if not asleep or ending == EARLIEST:
-        return None
-    return awaited + max(0, (until - awaited) // timeout + 1) * timeout
+    ending = noted_numbers(running, query, "ending", count, EARLIEST)
+    is_open, dues = ending != EARLIEST, window_dues(running, query, count)
+    if window.timeout:
+        asleep = is_open & (running.arrays[f"{query.name}_asleep"][:count] != 0)
+        until = int(running.arrays["timers_until"][0])
+        # Timeouts that were over meanwhile have found nothing to release
+        awaited[asleep] += numpy.maximum(0, (until - awaited[asleep]) // window.timeout + 1) * window.timeout
+        dues = with_due(dues, asleep, awaited[asleep])
+    begin[~is_open], reached[~is_open], awaited[~is_open] = window.start or 0, 0, 0
+    numbers = (begin, ending, reached, awaited, is_open & (flushed != 0))
+    nulls = (None, ~is_open, None, None, None)
+    return StructColumn(list, list(map(NumberColumn, numbers, nulls))), dues

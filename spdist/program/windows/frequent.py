@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
+
+import numpy
 
 from spdist.extension import catalog
-from spdist.java.objects import HashMap
+from spdist.java.objects import capacity_for
 from spdist.language import ast
 from spdist.language.checking.expressions import type_of
 from spdist.language.types import Type
+from spdist.operators.core.state_columns import (
+    Column,
+    HashMapColumn,
+    NumberColumn,
+    StructColumn,
+    nothing,
+    numbers_of,
+)
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
 from spdist.program.parts import indent
 from spdist.program.registry import WINDOWS
 from spdist.program.shape import Read
 from spdist.program.states.unique import UniqueState
 from spdist.program.windows.kinds import Found, Sliding, WindowCall
-from spdist.program.windows.unique import UniqueStates, unique_by
+from spdist.program.windows.unique import LEAST_BUCKETS, UniqueStates, hash_maps, unique_by
 from spdist.program.windows.unique_text import ListWriter
 
 __all__ = ["Frequent", "FrequentWriter"]
@@ -232,19 +241,26 @@ class FrequentStates(UniqueStates):
 
     window: Frequent
 
-    def read(self, state: Any) -> UniqueState:
-        """Return what an operator's state says."""
-        *total, counts, latest = state
-        found = UniqueState(latest.history(), capacity=counts.capacity or 16, total=total[0] if total else 0)
-        found.counts = [counts.find(key) if self.window.counts else (counts.find(key), 0) for key, _ in found.entries]
-        return found
+    def read(self, states: Column) -> UniqueState:
+        """Return what operators' states say, of at least one key of a partition."""
+        *total, counts, latest = states.parts(3 if self.window.counts else 2)
+        counted, maps, none = hash_maps(counts), hash_maps(latest), nothing(len(states))
+        (_, many), (keys, events) = counted.entries(), maps.entries()
+        noted: dict[str, Column] = dict(zip(("total",), total, strict=False))
+        noted["capacity"] = NumberColumn(numpy.maximum(numbers_of(counted.capacities)[0], LEAST_BUCKETS))
+        both = many.parts(2) if self.window.counts else (many,)
+        return UniqueState(maps.sizes(), keys, events, none, none, noted=noted, counts=tuple(both))
 
-    def written(self, read: Read, held: UniqueState) -> Any:
-        """Return an operator's state that says so."""
-        counts = held.counts if self.window.counts else [many for many, _ in held.counts]
-        keys = [key for key, _ in held.entries]
-        maps = HashMap(zip(keys, counts, strict=True)), HashMap(held.entries)
-        for one in maps:
-            # A map that had more keys once keeps its buckets, and so the order of those that are left
-            one.capacity = max(held.capacity, one.capacity)
-        return [held.total, *maps] if self.window.counts else [*maps]
+    def written(self, read: Read, held: UniqueState) -> Column:
+        """Return operators' states that say so."""
+        many, rounds = (*held.counts, None)[:2]
+        assert many is not None
+        sizes, capacity = NumberColumn(held.sizes), numbers_of(held.number("capacity"))[0]
+        if self.window.counts:
+            # Where nothing is forgotten, nobody counts rounds
+            rounds = rounds or NumberColumn(numpy.zeros(len(many), numpy.int64))
+            many = StructColumn(tuple, [many, rounds])
+        # A map that had more keys once keeps its buckets, and so the order of those that are left
+        buckets = NumberColumn(numpy.maximum(capacity, list(map(capacity_for, held.sizes.tolist()))))
+        maps = [HashMapColumn(sizes, held.keys, own, buckets) for own in (many, held.events)]
+        return StructColumn(list, [held.number("total"), *maps] if self.window.counts else maps)

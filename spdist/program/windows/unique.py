@@ -4,28 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
+import numpy
+
 from spdist.extension import catalog
-from spdist.java.objects import HashMap
 from spdist.language import ast
 from spdist.language.checking.expressions import type_of
 from spdist.language.types import Type
-from spdist.operators.core.state_columns import Column, column_of
+from spdist.operators.core.state_columns import (
+    Column,
+    HashMapColumn,
+    ListColumn,
+    MapColumn,
+    NumberColumn,
+    StructColumn,
+    ValueColumn,
+    column_of,
+    in_turn,
+    nothing,
+    numbers_of,
+)
 from spdist.program.expressions import NotTyped
 from spdist.program.parts import QueryText
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.dues import load_dues, window_dues
-from spdist.program.states.nodes import events_of_nodes
+from spdist.program.states.dues import load_dues, window_dues, with_due
 from spdist.program.states.totals import load_copied, stored_copies
 from spdist.program.states.unique import UniqueState, list_keys, load_sent, load_unique, stored_unique
 from spdist.program.states.window import WindowStates
 from spdist.program.windows.batch_text import BatchWriter
-from spdist.program.windows.batches import open_period
-from spdist.program.windows.external import awaited_again
+from spdist.program.windows.external import TIMES, open_times, stored_times
 from spdist.program.windows.kinds import EARLIEST, JOINED, Batched, Sliding, Unique, WindowCall, size_of
 from spdist.program.windows.unique_text import (
     UniqueBatchWriter,
@@ -36,9 +46,11 @@ from spdist.program.windows.unique_text import (
     UniqueWriter,
 )
 
-__all__ = ["UniqueBatches", "UniqueSliding", "UniqueStates", "unique_by"]
+__all__ = ["LEAST_BUCKETS", "UniqueBatches", "UniqueSliding", "UniqueStates", "hash_maps", "unique_by"]
 
 _REALS = (Type.FLOAT, Type.DOUBLE)
+#: How many buckets a table of Java's has at least, once there is a key.
+LEAST_BUCKETS = 16
 
 
 def unique_by(given: WindowCall, keys: Sequence[ast.Expression], joined: bool) -> Unique:
@@ -173,73 +185,93 @@ def _start(given: list[object]) -> int | None:
 class UniqueStates(WindowStates):
     """The state of a window with one event of each key."""
 
-    def read(self, state: Any) -> UniqueState:
-        """Return what an operator's state says."""
+    def read(self, states: Column) -> UniqueState:
+        """Return what operators' states say, of at least one key of a partition."""
         raise NotImplementedError
 
-    def written(self, read: Read, held: UniqueState) -> Any:
-        """Return an operator's state that says so."""
+    def written(self, read: Read, held: UniqueState) -> Column:
+        """Return operators' states that say so."""
         raise NotImplementedError
 
     def load(self, running: Running, query: QueryText, numbers: Any, states: Column) -> None:
         """Take over the states of the keys of a partition, whose numbers are an array; or one, of number 0."""
-        own = list(map(self.read, states.values()))
-        load_unique(running, query, self.window, numbers, own)
-        load_sent(running, query, self.window, numbers, own)
+        if not len(numbers):
+            return
+        held = self.read(states)
+        load_unique(running, query, self.window, numbers, held)
+        load_sent(running, query, self.window, numbers, held)
         list_keys(running, query, self.window)
-        copied = [state.copied for state in own]
-        known = [place for place, row in enumerate(copied) if row is not None]
-        load_copied(running, query, numbers[known], column_of([copied[place] for place in known]))
-        if query.read.timed:
-            load_dues(running, query, numbers, column_of([state.due for state in own]), query.operator)
+        if held.copied is not None:
+            known = held.copied.known()
+            load_copied(running, query, numbers[known], held.copied.at(numpy.flatnonzero(known)))
+        if query.read.timed and held.dues is not None:
+            load_dues(running, query, numbers, held.dues, query.operator)
         self.looks_at_times(running, query)
 
     def stored(self, running: Running, query: QueryText, count: int) -> Column:
         """Return the states of so many keys of a partition, by number; or one."""
-        read = query.read
-        assert isinstance(read, Read)
-        shown = partial(events_of_nodes, running, query)
-        found = stored_unique(running, query, self.window, count, lambda order: shown(order).values())
+        assert isinstance(query.read, Read)
+        found = stored_unique(running, query, self.window, count)
+        copies = stored_copies(running, query, count)
         came = running.arrays.get(f"{query.name}_came")
-        copies = stored_copies(running, query, count).values()
-        for number, state in enumerate(found):
-            # Where nothing looks at the event, nobody notes whether there is one: an open batch has it
-            is_known = bool(state.entries) if came is None else came[number] != 0
-            state.copied = copies[number] if is_known or self.window.time is None else None
-        dues = window_dues(running, query, count).values()
-        for number, state in enumerate(found if read.timed else ()):
-            state.due = dues[number]
-            self.store_period(running, query, number, state)
-        return column_of([self.written(read, state) for state in found])
+        # Where nothing looks at the event, nobody notes whether there is one: an open batch has it
+        is_known = found.sizes > 0 if came is None else came[:count] != 0
+        copied: Column = copies
+        if self.window.time is not None:
+            copied = in_turn(is_known, [_nulls(~is_known), copies.at(numpy.flatnonzero(is_known))])
+        found = replace(found, copied=copied, dues=window_dues(running, query, count))
+        return self.written(query.read, self.with_periods(running, query, found))
 
-    def store_period(self, running: Running, query: QueryText, number: int, state: UniqueState) -> None:
-        """Note the end of the open period of a key, where it has one."""
+    def with_periods(self, running: Running, query: QueryText, found: UniqueState) -> UniqueState:
+        """Return what is held with the ends of open periods; keys that sleep ask for their wake-ups again."""
+        return found
 
     def fresh(self, read: Read) -> Any:
         """Return the state of a window that has seen nothing."""
-        return self.written(read, UniqueState())
+        none, row = ValueColumn([]), ValueColumn([None])
+        noted = {name: ValueColumn([value]) for name, value in self.noted_first().items()}
+        sizes = numpy.zeros(1, numpy.int64)
+        nobody = UniqueState(
+            sizes, none, none, nothing(1), nothing(1), none, none, noted, row, nothing(1), (none, none)
+        )
+        (state,) = self.written(read, nobody).values()
+        return state
+
+    def noted_first(self) -> dict[str, Any]:
+        """Return what there is one number of for each key of a partition, where no event has come."""
+        return {"reset_at": EARLIEST}
 
 
 class UniqueSlidingStates(UniqueStates):
     """The state of a window that events leave one by one."""
 
-    def read(self, state: Any) -> UniqueState:
-        """Return what an operator's state says."""
+    def read(self, states: Column) -> UniqueState:
+        """Return what operators' states say, of at least one key of a partition."""
+        latest, held, more = states, nothing(len(states)), dict[str, Any]()
         if self.window.length:
-            held, latest, passed, number, torn = state
-            events = [(timestamp, row) for _, timestamp, row in held]
-            return UniqueState(list(latest.items()), events, [one for one, _, _ in held], passed, number, torn)
-        if self.window.span:
-            held, known, latest, due = state
-            return UniqueState(list(known.items()), held, latest=latest, due=due)
-        return UniqueState(list(state.items()))
+            numbered, latest, passed, number, torn = states.parts(5)
+            numbers, times, rows = numbered.items_held().parts(3)
+            held = ListColumn(list, NumberColumn(numbered.sizes()), StructColumn(tuple, [times, rows]))
+            more = {"numbers": numbers, "noted": {"passed": passed, "number": number, "torn": torn}}
+        elif self.window.span:
+            events, latest, asked_for, dues = states.parts(4)
+            held = ListColumn(list, NumberColumn(events.sizes()), events.items_held())
+            more = {"noted": {"latest": asked_for}, "dues": dues}
+        return UniqueState(latest.sizes(), *latest.entries(), held, nothing(len(states)), **more)
 
-    def written(self, read: Read, held: UniqueState) -> Any:
-        """Return an operator's state that says so."""
+    def written(self, read: Read, held: UniqueState) -> Column:
+        """Return operators' states that say so."""
+        latest = MapColumn(NumberColumn(held.sizes), held.keys, held.events)
         if self.window.length:
-            events = [(number, *event) for number, event in zip(held.numbers, held.held, strict=True)]
-            return [events, dict(held.entries), held.passed, held.number, held.torn]
-        return [held.held, dict(held.entries), held.latest, held.due] if self.window.span else dict(held.entries)
+            assert held.numbers is not None
+            times, rows = held.held.items_held().parts(2)
+            numbered = replace(held.held, held=StructColumn(tuple, [held.numbers, times, rows]))
+            more = held.number("passed"), held.number("number"), _flags(held.number("torn"))
+            return StructColumn(list, [numbered, latest, *more])
+        if self.window.span:
+            assert held.dues is not None
+            return StructColumn(list, [held.held, latest, held.number("latest"), held.dues])
+        return latest
 
 
 class UniqueBatchStates(UniqueStates):
@@ -247,57 +279,112 @@ class UniqueBatchStates(UniqueStates):
 
     window: UniqueBatches
 
-    def read(self, state: Any) -> UniqueState:
-        """Return what an operator's state says."""
-        window = self.window
+    def read(self, states: Column) -> UniqueState:
+        """Return what operators' states say, of at least one key of a partition."""
+        window, none = self.window, nothing(len(states))
         if window.time is not None:
-            (_, _, copied, times, due), batch, sent = state
-            before, keys = list(sent.values()), list(sent)
-            return UniqueState(
-                list(batch.items()), before=before, before_keys=keys, times=list(times), copied=copied, due=due
-            )
-        full = False
+            more, batch, sent = states.parts(3)
+            _, _, copied, times, dues = more.parts(5)
+            keys, events = sent.entries()
+            last, noted = ListColumn(list, NumberColumn(sent.sizes()), events), open_times(times)
+            return UniqueState(batch.sizes(), *batch.entries(), none, last, None, keys, noted, copied, dues)
+        noted, dues = {}, none
         if window.span and window.length:
-            state, full = state
-        batches, end, due = state if window.span else (state, None, [])
-        table, before, released, copied = batches
-        found = UniqueState([(key, (released, row)) for key, row in table.history()], full=full, due=due)
-        found.before, found.times[1] = [(released, row) for row in before], end
-        found.capacity, (found.reset_at, found.copied) = table.capacity or 16, copied or (EARLIEST, None)
-        return found
+            states, noted["full"] = states.parts(2)
+        if window.span:
+            states, noted["ending"], dues = states.parts(3)
+        table, before, released, reset = states.parts(4)
+        maps, known, (released_at, _) = hash_maps(table), reset.known(), numbers_of(released)
+        sizes, (keys, rows) = maps.sizes(), maps.entries()
+        reset_at, copied = reset.at(numpy.flatnonzero(known)).parts(2)
+        resets = numpy.full(len(known), EARLIEST)
+        resets[known] = numbers_of(reset_at)[0]
+        noted["capacity"] = NumberColumn(numpy.maximum(numbers_of(maps.capacities)[0], LEAST_BUCKETS))
+        noted["reset_at"] = NumberColumn(resets)
+        return UniqueState(
+            sizes,
+            keys,
+            _released(rows, sizes, released_at),
+            none,
+            ListColumn(list, NumberColumn(before.sizes()), _released(before.items_held(), before.sizes(), released_at)),
+            noted=noted,
+            copied=in_turn(known, [_nulls(~known), copied]),
+            dues=dues,
+        )
 
-    def written(self, read: Read, held: UniqueState) -> Any:
-        """Return an operator's state that says so."""
-        window = self.window
-        # Of the event that a RESET copies mostly nobody looks at more than whether there is one, and when it came.
-        nothing = held.copied or (None,) * len(read.schema)
+    def written(self, read: Read, held: UniqueState) -> Column:
+        """Return operators' states that say so."""
+        window, sizes = self.window, NumberColumn(held.sizes)
+        assert held.copied is not None
+        assert held.dues is not None
         if window.time is not None:
-            times = [window.start or 0, *held.times[1:]] if held.times[1] is None else held.times
+            none, sent = nothing(len(held.sizes)), held.before.items_held()
             # Without a timeout no key is released again: any keys that differ will do
-            keys = held.before_keys or map(str, range(len(held.before)))
-            return [
-                [[], [], held.copied, times, held.due],
-                dict(held.entries),
-                dict(zip(keys, held.before, strict=True)),
-            ]
-        table = HashMap((key, row) for key, (_, row) in held.entries)
-        table.capacity = held.capacity
-        released = held.before[0][0] if held.before else 0
-        reset = None if held.reset_at == EARLIEST else (held.reset_at, nothing)
-        state: Any = [table, [row for _, row in held.before], released, reset]
-        if not window.span:
-            return state
-        state = [state, held.times[1], held.due]
-        return [state, held.full] if window.length else state
+            keys = held.before_keys if held.before_keys is not None else ValueColumn(list(map(str, range(len(sent)))))
+            times = StructColumn(list, [held.number(name) for name in TIMES])
+            more = StructColumn(list, [none, none, held.copied, times, held.dues])
+            maps = MapColumn(sizes, held.keys, held.events), MapColumn(held.before.lengths, keys, sent)
+            return StructColumn(list, [more, *maps])
+        (_, rows), (sent_at, sent) = held.events.parts(2), held.before.items_held().parts(2)
+        before, released = held.before.sizes(), numpy.zeros(len(held.sizes), numpy.int64)
+        released[before > 0] = numbers_of(sent_at)[0][(numpy.cumsum(before) - before)[before > 0]]
+        reset_at, _ = numbers_of(held.number("reset_at"))
+        known = reset_at != EARLIEST
+        # Of the event that a RESET copies mostly nobody looks at more than whether there is one, and when it came.
+        resets = StructColumn(tuple, [NumberColumn(reset_at[known]), held.copied.at(numpy.flatnonzero(known))])
+        state: Column = StructColumn(
+            list,
+            [
+                HashMapColumn(sizes, held.keys, rows, held.number("capacity")),
+                replace(held.before, held=sent),
+                NumberColumn(released),
+                in_turn(known, [_nulls(~known), resets]),
+            ],
+        )
+        if window.span:
+            state = StructColumn(list, [state, held.number("ending"), held.dues])
+        return StructColumn(list, [state, _flags(held.number("full"))]) if window.span and window.length else state
 
-    def store_period(self, running: Running, query: QueryText, number: int, state: UniqueState) -> None:
-        """Note the end of the open period of a key; where it sleeps, its wake-up is asked for again."""
+    def noted_first(self) -> dict[str, Any]:
+        """Return what there is one number of for each key of a partition, where no event has come."""
+        times = dict(zip(TIMES, (self.window.start or 0, None, 0, 0, False), strict=True))
+        return {"reset_at": EARLIEST, **times}
+
+    def with_periods(self, running: Running, query: QueryText, found: UniqueState) -> UniqueState:
+        """Return what is held with the ends of open periods; keys that sleep ask for their wake-ups again."""
+        count, span = len(found.sizes), self.window.span
+        if not span:
+            return found
         if self.window.time is not None:
-            if (awaited := awaited_again(running, query, number, self.window.timeout)) is not None:
-                state.times[3], state.due = awaited, [*state.due, awaited]
-            return
-        ending, asleep = open_period(running, query, self.window.span, number)
-        if asleep:
-            state.due = [ending]
-        if ending != EARLIEST:
-            state.times[1] = ending
+            times, dues = stored_times(running, query, self.window, count)
+            return replace(found, noted={**found.noted, **dict(zip(TIMES, times.parts(5), strict=True))}, dues=dues)
+        ending, asleep = (running.arrays[f"{query.name}_{name}"][:count].copy() for name in ("ending", "asleep"))
+        asleep = asleep != 0
+        # Periods that ended while it slept have put out nothing: the open one ends behind all that has fired
+        until = int(running.arrays["timers_until"][0])
+        ending[asleep] += numpy.maximum(0, (until - ending[asleep]) // span + 1) * span
+        dues = with_due(window_dues(running, query, count), asleep, ending[asleep])
+        return replace(found, noted={**found.noted, "ending": NumberColumn(ending, ending == EARLIEST)}, dues=dues)
+
+
+def hash_maps(maps: Column) -> HashMapColumn:
+    """Return maps of Java's of operators' states."""
+    found = maps if isinstance(maps, HashMapColumn) else column_of(maps.values())
+    if not isinstance(found, HashMapColumn):
+        raise TypeError("a state of which a map is none of Java's")
+    return found
+
+
+def _released(rows: Column, sizes: Any, released: Any) -> Column:
+    """Return rows, so many of each key, as events of the time when their key has released the last ones."""
+    return StructColumn(tuple, [NumberColumn(numpy.repeat(released, sizes)), rows])
+
+
+def _flags(numbers: Column) -> Column:
+    """Return numbers as bools."""
+    return NumberColumn(numbers_of(numbers)[0] != 0)
+
+
+def _nulls(those: Any) -> Column:
+    """Return as many nulls as there are of those, an array of bools."""
+    return ValueColumn([None] * int(numpy.count_nonzero(those)))
