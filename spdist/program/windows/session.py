@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 
-from spdist.java.objects import bucket_of, concurrent_capacity
+from spdist.java.objects import concurrent_capacity
 from spdist.language.types import Type
-from spdist.operators.base import Arrival
-from spdist.operators.core.state_columns import Column, StructColumn, column_of
+from spdist.operators.core.state_columns import (
+    Column,
+    ListColumn,
+    MapColumn,
+    NumberColumn,
+    StructColumn,
+    ValueColumn,
+    numbers_of,
+    ranges,
+)
 from spdist.program.parts import QueryText
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.dues import load_dues, window_dues
-from spdist.program.states.key_words import key_numbers
-from spdist.program.states.nodes import stored_list
+from spdist.program.states.key_words import key_numbers, spread_hashes
+from spdist.program.states.nodes import events_of_nodes, stored_list, walked
 from spdist.program.states.window import ListStates
 from spdist.program.windows.kinds import WindowCall
 from spdist.program.windows.session_text import LateSessionWriter, Sessions, SessionWriter
 
 __all__ = ["SessionStates", "SessionsOfKeys"]
-
-#: So many buckets show all of a hash.
-_ALL = 1 << 32
 
 
 @WINDOWS.typed("session")
@@ -65,98 +70,106 @@ class SessionStates(ListStates):
 
     def load(self, running: Running, query: QueryText, numbers: Any, states: Column) -> None:
         """Take over the states of the keys of a partition, whose numbers are an array; or one, of number 0."""
-        by_key, dues = states.parts(2)
-        keys, held = by_key.entries()
-        owners = numpy.repeat(numbers, by_key.sizes())
-        places = owners
+        prefix, (by_key, dues) = query.name, states.parts(2)
+        sizes, (keys, sessions) = by_key.sizes(), by_key.entries()
+        owners = numpy.repeat(numbers, sizes)
+        places, hashes, null = owners, numpy.zeros(len(owners), numpy.int64), numpy.zeros(len(owners), bool)
         if self.window.key is not None and len(keys):
-            table = f"{query.name}_s"
+            table = f"{prefix}_s"
             running.reserve(f"groups {table}", len(keys))
-            texts, nulls = running.values.loaded(keys, Type.STRING)
-            words = [texts, nulls.astype(numpy.int64)]
+            texts, null = running.values.loaded(keys, Type.STRING)
+            words = [texts, null.astype(numpy.int64)]
             if query.keyed is not None:
                 words.insert(0, owners)
             places = key_numbers(running, f"{table}_k", numpy.stack(words, axis=1))
-        both = (session.parts(5) for session in held.parts(2))
-        lists = {name: session[0] for name, session in zip(("head", "prev"), both, strict=True)}
-        self.load_lists(running, query, lists, places, owners)
-        sizes = by_key.sizes().tolist()
-        running.arrays[f"{query.name}_keys"][numbers] = sizes
-        running.arrays[f"{query.name}_capacity"][numbers] = list(map(concurrent_capacity, sizes))
-        sessions = zip(places.tolist(), owners.tolist(), keys.values(), held.values(), strict=True)
-        self._load_times(running, query, sessions)
+            hashes = spread_hashes(running, texts, null)
+        current, previous = (session.parts(5) for session in sessions.parts(2))
+        self.load_lists(running, query, {"head": current[0], "prev": previous[0]}, places, owners)
+        arrays = running.arrays
+        arrays[f"{prefix}_keys"][numbers] = sizes
+        arrays[f"{prefix}_capacity"][numbers] = list(map(concurrent_capacity, sizes.tolist()))
+        arrays[f"{prefix}_hash"][places] = hashes
+        if query.keyed is not None:
+            arrays[f"{prefix}_owner"][places] = owners
+        self._load_times(running, query, places, null, current, previous)
         if query.read.timed:
             load_dues(running, query, numbers, dues, query.operator)
 
-    def _load_times(self, running: Running, query: QueryText, sessions: Iterable[tuple[int, int, Any, Any]]) -> None:
-        """Note the times of sessions, whose events are there already: of number, key of the partition and own key."""
-        prefix, kernels, sessions = query.name, running.compiled.kernels, list(sessions)
-        running.reserve(f"ends {prefix}", 2 * len(sessions))
-        arrays = running.arrays
-        for number, owner, key, (current, previous) in sessions:
-            events, start, end, _, late = current
-            arrays[f"{prefix}_start"][number], arrays[f"{prefix}_end"][number] = start, end
-            arrays[f"{prefix}_hash"][number] = bucket_of(key, _ALL)
-            if query.keyed is not None:
-                arrays[f"{prefix}_owner"][number] = owner
-            if late > 0:
-                # The nodes of a list that was loaded follow one another, so a place in it is a distance
-                arrays[f"{prefix}_last"][number] = arrays[f"{prefix}_head"][number] + late - 1
-            null = int(key is None and self.window.key is not None)
-            if events:
-                kernels.timer_set(arrays[f"{prefix}_ends"], end, null, number)
-            if self.window.latency > 0:
-                earlier, arrays[f"{prefix}_started"][number], arrays[f"{prefix}_until"][number], alive, _ = previous
-                if earlier:
-                    kernels.timer_set(arrays[f"{prefix}_ends"], alive, null, number)
-
-    def stored(self, running: Running, query: QueryText, count: int) -> Column:
-        """Return the states of so many keys of a partition, by number; or one."""
-        # Sessions keep their numbers for ever: those below the first one that was never given are all
-        slots = count if self.window.key is None else int(running.arrays[f"{query.name}_s_k_meta"][0])
-        held, *before = (stored_list(running, query, name, slots).values() for name in query.read.lists)
-        earlier = before[0] if before else [[]] * slots
-        sessions = column_of(self._sessions(running, query, held, earlier, count))
-        return StructColumn(list, [sessions, window_dues(running, query, count)])
-
-    def _sessions(
+    def _load_times(
         self,
         running: Running,
         query: QueryText,
-        held: Sequence[list[Arrival]],
-        earlier: Sequence[list[Arrival]],
-        count: int,
-    ) -> list[dict[Any, Any]]:
-        """Return the sessions of so many keys of a partition, by key, given the events of both of each number."""
-        prefix, arrays, latency = query.name, running.arrays, self.window.latency
-        numbers, owners, keys = self._keys(running, query, count)
-        found: list[dict[Any, Any]] = [{} for _ in range(count)]
-        for number, owner, key in zip(numbers.tolist(), owners, keys, strict=True):
-            start, end = int(arrays[f"{prefix}_start"][number]), int(arrays[f"{prefix}_end"][number])
-            if not held[number] and not end:
-                continue  # no event has come
-            late, node = -1, int(arrays[f"{prefix}_head"][number])
-            last = int(arrays[f"{prefix}_last"][number])
-            for place in range(len(held[number]) if last >= 0 else 0):
-                if node == last:
-                    late = place + 1
-                    break
-                node = int(arrays[f"{prefix}_next"][node])
-            times = [0, 0, 0]
-            if latency > 0:
-                until = int(arrays[f"{prefix}_until"][number])
-                times = [int(arrays[f"{prefix}_started"][number]), until, until + latency]
-            found[owner][key] = [[held[number], start, end, end + latency, late], [earlier[number], *times, -1]]
-        return found
+        places: Any,
+        null: Any,
+        current: Sequence[Column],
+        previous: Sequence[Column],
+    ) -> None:
+        """Note the times of sessions, whose events are there already.
 
-    def _keys(self, running: Running, query: QueryText, count: int) -> tuple[Any, list[int], list[Any]]:
+        Parameters
+        ----------
+        places, null : numpy.ndarray
+            Their numbers, and whether their own key is null.
+        current, previous : sequence of Column
+            Of both sessions of each the events, when they began and ended, until when they are kept, and how many
+            events there were when the last late one came.
+        """
+        prefix, latency = query.name, self.window.latency
+        running.reserve(f"ends {prefix}", 2 * len(places))
+        arrays = running.arrays
+        (start, _), (end, _), _, (late, _) = map(numbers_of, current[1:])
+        arrays[f"{prefix}_start"][places], arrays[f"{prefix}_end"][places] = start, end
+        # The nodes of a list that was loaded follow one another, so a place in it is a distance
+        some = late > 0
+        arrays[f"{prefix}_last"][places[some]] = arrays[f"{prefix}_head"][places[some]] + late[some] - 1
+        dues = [(current[0], end)]
+        if latency > 0:
+            (started, _), (until, _), (alive, _) = map(numbers_of, previous[1:4])
+            arrays[f"{prefix}_started"][places], arrays[f"{prefix}_until"][places] = started, until
+            dues.append((previous[0], alive))
+        for events, due in dues:
+            for is_null in (False, True):
+                asked = (events.sizes() > 0) & (null == is_null)
+                given = due[asked].astype(numpy.int64), int(is_null), places[asked]
+                running.compiled.kernels.timers_set(arrays[f"{prefix}_ends"], *given)
+
+    def stored(self, running: Running, query: QueryText, count: int) -> Column:
+        """Return the states of so many keys of a partition, by number; or one."""
+        numbers, owners, keys = self._keys(running, query, count)
+        prefix, arrays, latency = query.name, running.arrays, self.window.latency
+        # Sessions keep their numbers for ever: those below the first one that was never given are all
+        slots = count if self.window.key is None else int(arrays[f"{prefix}_s_k_meta"][0])
+        sizes, order = walked(running, arrays[f"{prefix}_head"][:slots], arrays[f"{prefix}_next"])
+        held = ListColumn(list, NumberColumn(sizes), events_of_nodes(running, query, order))
+        earlier = stored_list(running, query, "prev", slots)
+        came = numpy.flatnonzero((sizes[numbers] > 0) | (arrays[f"{prefix}_end"][numbers] != 0))
+        own = came[numpy.argsort(owners[came], kind="stable")]
+        numbers, sizes_of = numbers[own], numpy.bincount(owners[own], minlength=count)
+        # Of each node its place in its list, behind which late events were; and whose list that is
+        lists, (place, listed) = numpy.arange(slots), numpy.full((2, len(arrays[f"{prefix}_next"])), -1)
+        place[order], listed[order] = ranges(numpy.zeros_like(lists), sizes), numpy.repeat(lists, sizes)
+        last, nothing_before = arrays[f"{prefix}_last"][numbers], numpy.zeros(len(numbers), numpy.int64)
+        late = numpy.where((last >= 0) & (listed[last] == numbers), place[last] + 1, -1)
+        end, started, until = arrays[f"{prefix}_end"][numbers], nothing_before, nothing_before
+        alive = until
+        if latency > 0:
+            started, until = arrays[f"{prefix}_started"][numbers], arrays[f"{prefix}_until"][numbers]
+            alive = until + latency
+        both = (
+            (held.at(numbers), arrays[f"{prefix}_start"][numbers], end, end + latency, late),
+            (earlier.at(numbers), started, until, alive, nothing_before - 1),
+        )
+        sessions = [StructColumn(list, [events, *map(NumberColumn, times)]) for events, *times in both]
+        by_key = MapColumn(NumberColumn(sizes_of), keys.at(own), StructColumn(list, sessions))
+        return StructColumn(list, [by_key, window_dues(running, query, count)])
+
+    def _keys(self, running: Running, query: QueryText, count: int) -> tuple[Any, Any, Column]:
         """Return the numbers of all sessions, those of their keys of the partition, and their keys."""
         if self.window.key is None:
-            return numpy.arange(count), list(range(count)), [None] * count
+            return numpy.arange(count), numpy.arange(count), ValueColumn([None] * count)
         table = f"{query.name}_s_k"
         slots = running.arrays[f"{table}_slots"]
         numbers = numpy.sort(slots[slots >= 0])
         words = running.arrays[f"{table}_keys"].reshape(-1, running.program.arrays.tables[table].width)[numbers]
-        texts = running.texts.texts(words[:, -2]).to_pylist()
-        keys = [None if null else text for text, null in zip(texts, words[:, -1].tolist(), strict=True)]
-        return numbers, [0] * len(keys) if query.keyed is None else words[:, 0].tolist(), keys
+        keys = running.values.stored(words[:, -2], words[:, -1], Type.STRING)
+        return numbers, numpy.zeros(len(numbers), numpy.int64) if query.keyed is None else words[:, 0], keys
