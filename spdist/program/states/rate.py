@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -14,17 +12,19 @@ from spdist.operators.base import CURRENT, EXPIRED
 from spdist.operators.core.state_columns import (
     Column,
     ListColumn,
+    MapColumn,
     NumberColumn,
+    StructColumn,
     ValueColumn,
     column_of,
+    no_entries,
     numbers_of,
 )
-from spdist.operators.selection.rates import Result
 from spdist.program.parts import QueryText, ticks
 from spdist.program.queries.snapshot_text import ContentWriter, GroupsWriter, shown_totals, snapshot_writer
 from spdist.program.running.running import Running
 from spdist.program.shape import Query
-from spdist.program.states.dues import load_dues, stored_dues
+from spdist.program.states.dues import load_dues, stored_dues, with_due
 from spdist.program.states.key_words import key_numbers
 from spdist.program.states.nodes import group_keys, group_words, link_lists, walked
 from spdist.program.states.window import note_numbers
@@ -41,8 +41,8 @@ def fresh_limit(read: Query) -> Any:
     if rate is None:
         return None
     held: Any = [] if rate.kind == "all" else {}
-    if rate.kind == "snapshot":
-        (held,) = stored_snapshots(None, QueryText(read, None), [[]])
+    if rate.kind == "snapshot" and snapshot_writer(QueryText(read, None)) is ContentWriter:
+        held = [[], {}]
     if ticks(read):
         return [held, 0, []]
     return [0, held] if rate.kind == "last" else held
@@ -63,8 +63,7 @@ def load_limits(running: Running, query: QueryText, numbers: Any, held: Column) 
         seen, held = held.parts(2)
         note_numbers(running, query, "l_seen", numbers, seen)
     if query.holds_back:
-        read = read_snapshots if rate.kind == "snapshot" else _read_held
-        _load_held(running, query, numbers, read(query, held.values()))
+        _load_held(running, query, numbers, _read_held(query, rate, held))
         return
     keys, counts = held.entries()
     groups = _groups(running, query, numpy.repeat(numbers, held.sizes()), keys)
@@ -73,37 +72,23 @@ def load_limits(running: Running, query: QueryText, numbers: Any, held: Column) 
 
 def stored_limits(running: Running, query: QueryText, count: int) -> Column:
     """Return the states of a query's rate limit: of so many keys of its partition, by number; or one."""
-    if query.read.checked.query.rate is None:
+    prefix, arrays, rate = f"{query.name}_l", running.arrays, query.read.checked.query.rate
+    if rate is None:
         return ValueColumn([None] * count)
-    return column_of(_stored_limits(running, query, query.read.checked.query.rate, count))
-
-
-def _stored_limits(running: Running, query: QueryText, rate: ast.OutputRate, count: int) -> list[Any]:
-    prefix, arrays = f"{query.name}_l", running.arrays
     if _is_unread(running, query) or (query.holds_back and f"{prefix}_head" not in arrays):
-        return [fresh_limit(query.read) for _ in range(count)]
-    found: list[Any] = [{} for _ in range(count)]
+        return column_of([fresh_limit(query.read) for _ in range(count)])
     if not query.holds_back:
         name = f"{prefix}_seen" if rate.events is not None else f"{prefix}_passed"
-        if name in arrays:
-            _store_counted(running, query, arrays[name], found)
-        return found
-    ticking = _ticking(running, query, count) if query.ticks else []
+        return _stored_counted(running, query, arrays[name], count) if name in arrays else no_entries(count)
     held = _stored_held(running, query, count)
-    snapshots = stored_snapshots(running, query, held) if rate.kind == "snapshot" else []
-    for number, results in enumerate(held):
-        own: Any = [result for *_, result in results]
-        if rate.kind == "last":
-            own = {key: result for key, _, result in results}
-        elif rate.kind == "snapshot":
-            own = snapshots[number]
-        if query.ticks:
-            found[number] = [own, *ticking[number]]
-        elif rate.kind == "last":
-            found[number] = [int(arrays[f"{prefix}_seen"][number]), own]
-        else:
-            found[number] = own
-    return found
+    own: Column = ListColumn(list, NumberColumn(held.sizes), held.results)
+    if rate.kind == "last":
+        own = MapColumn(NumberColumn(held.sizes), held.keys, held.results)
+    elif rate.kind == "snapshot":
+        own = _stored_snapshot(running, query, held)
+    if query.ticks:
+        return StructColumn(list, [own, *_ticking(running, query, count)])
+    return StructColumn(list, [NumberColumn(arrays[f"{prefix}_seen"][:count]), own]) if rate.kind == "last" else own
 
 
 def _is_unread(running: Running, query: QueryText) -> bool:
@@ -124,191 +109,185 @@ def _groups(running: Running, query: QueryText, owners: Any, keys: Column) -> An
     return key_numbers(running, f"{query.name}_l_k", group_words(running, query, owners, keys))
 
 
-def _store_counted(running: Running, query: QueryText, counted: Any, found: list[Any]) -> None:
-    never = 0 if query.read.checked.query.rate.events is not None else _NEVER  # type: ignore[union-attr]
-    if not query.grouped:
-        for number, own in enumerate(found):
-            if counted[number] != never:
-                own[None] = int(counted[number])
-        return
-    numbers, instances, keys = group_keys(running, query, f"{query.name}_l_k")
-    for group, instance, key in zip(numbers.tolist(), instances.tolist(), keys.values(), strict=True):
-        found[instance][key] = int(counted[group])
+def _stored_counted(running: Running, query: QueryText, counted: Any, count: int) -> MapColumn:
+    """Return by group, or None where there are none, what is counted for so many keys of the partition."""
+    if query.grouped:
+        numbers, instances, keys = group_keys(running, query, f"{query.name}_l_k")
+        order = numpy.argsort(instances, kind="stable")
+        sizes = numpy.bincount(instances, minlength=count)
+        return MapColumn(NumberColumn(sizes), keys.at(order), NumberColumn(counted[numbers[order]]))
+    rate = query.read.checked.query.rate
+    some = counted[:count] != (0 if rate is not None and rate.events is not None else _NEVER)
+    keys, values = ValueColumn([None] * int(some.sum())), NumberColumn(counted[:count][some])
+    return MapColumn(NumberColumn(some.astype(numpy.int64)), keys, values)
 
 
 # What is held back.
 
 
-def _read_held(_query: QueryText, held: Sequence[Any]) -> list[SnapshotResults]:
-    return [
-        SnapshotResults(list(own.values()), list(own)) if isinstance(own, dict) else SnapshotResults(own, [])
-        for own in held
-    ]
+@dataclass(frozen=True, slots=True)
+class HeldResults:
+    """What a rate limit holds back for so many keys of a partition.
+
+    Parameters
+    ----------
+    sizes : numpy.ndarray
+        How many results each of them has.
+    results : Column
+        All results, in order: (int, int, tuple), what they are, when, and the row.
+    keys : Column
+        The key of the group of each; null where a limit knows no groups.
+    groups : numpy.ndarray, optional
+        Its number; that of the key of the partition where a limit knows no groups. Not known of what is read.
+    members : Column, optional
+        How many events the group of each has, where that is counted.
+    totals : MapColumn, optional
+        The latest totals of each by group (None without groups).
+    """
+
+    sizes: Any
+    results: Column
+    keys: Column
+    groups: Any = None
+    members: Column | None = None
+    totals: Column | None = None
 
 
-def _load_held(running: Running, query: QueryText, numbers: Any, held: Sequence[SnapshotResults]) -> None:
-    prefix, types = f"{query.name}_l", query.read.checked.output.types
-    results: list[Result] = [result for own in held for result in own.results]
-    if f"{prefix}_head" not in running.arrays or not results:
+def _read_held(query: QueryText, rate: ast.OutputRate, held: Column) -> HeldResults:
+    """Return what operators' states say."""
+    writer = snapshot_writer(query) if rate.kind == "snapshot" else None
+    if writer is not ContentWriter and rate.kind != "all":
+        sizes, (keys, results) = held.sizes(), held.entries()
+        if writer is not GroupsWriter:
+            return HeldResults(sizes, results, keys)
+        members, results = results.parts(2)
+        return HeldResults(sizes, results, keys, members=members)
+    lists, totals = held.parts(2) if writer is ContentWriter else (held, None)
+    results = lists.items_held()
+    keys = ValueColumn([None] * len(results))
+    if totals is not None and query.grouped and shown_totals(query.read):
+        *_, keys = results.parts(4)
+    return HeldResults(lists.sizes(), results, keys, totals=totals)
+
+
+def _load_held(running: Running, query: QueryText, numbers: Any, held: HeldResults) -> None:
+    prefix, types, total = f"{query.name}_l", query.read.checked.output.types, len(held.results)
+    if f"{prefix}_head" not in running.arrays or not total:
         return
-    total = len(results)
     running.reserve(f"nodes {prefix}", total)
-    sizes = numpy.array([len(own.results) for own in held])
-    owners = numpy.repeat(numbers, sizes)
-    groups = _groups(running, query, owners, column_of([key for own in held for key in own.keys]))
-    arrays = running.arrays
+    groups = _groups(running, query, numpy.repeat(numbers, held.sizes), held.keys)
+    arrays, results = running.arrays, held.results
+    if len(set(results.sizes().tolist())) > 1:
+        # Only some have the key of their group, where operators went on from a state that says none
+        results = column_of([result[:3] for result in results.values()])
+    kinds, times, rows, *_ = results.parts(int(results.sizes()[0]))
     arrays[f"{prefix}_free"][:] = (-1, total)
-    arrays[f"{prefix}_ts"][:total] = [result[1] for result in results]
+    arrays[f"{prefix}_ts"][:total] = numbers_of(times)[0]
     arrays[f"{prefix}_next"][:total] = numpy.arange(1, total + 1)
     if f"{prefix}_kind" in arrays:
-        arrays[f"{prefix}_kind"][:total] = [result[0] for result in results]
-    for place, type in enumerate(types):
+        arrays[f"{prefix}_kind"][:total] = numbers_of(kinds)[0]
+    for place, (type, own) in enumerate(zip(types, rows.parts(len(types)), strict=True)):
         if f"{prefix}_{place}" in arrays:
-            values, nulls = running.values.taken([result[2][place] for result in results], type)
+            values, nulls = running.values.loaded(own, type)
             arrays[f"{prefix}_{place}"][:total], arrays[f"{prefix}_{place}_n"][:total] = values, nulls
-    link_lists(arrays, prefix, "head", numbers, numpy.cumsum(sizes) - sizes, sizes)
+    link_lists(arrays, prefix, "head", numbers, numpy.cumsum(held.sizes) - held.sizes, held.sizes)
     if f"{prefix}_of" in arrays:
         arrays[f"{prefix}_of"][:total] = groups
         if f"{prefix}_node" in arrays:
             arrays[f"{prefix}_node"][groups] = numpy.arange(total)
-    load_snapshot(running, query, held, groups)
+    if held.members is not None:
+        note_numbers(running, query, "l_members", groups, held.members)
+    elif f"{prefix}_members" in arrays:
+        # `+=` with an array of places would count a group once that stands there several times
+        numpy.add.at(arrays[f"{prefix}_members"], groups, 1)
+    if held.totals is not None:
+        _load_totals(running, query, numbers, held, groups)
 
 
-def _stored_held(running: Running, query: QueryText, count: int) -> list[list[tuple[Any, int, Result]]]:
-    """Return what is held back for so many keys: the key of the group, its number, and the result."""
+def _load_totals(running: Running, query: QueryText, numbers: Any, held: HeldResults, groups: Any) -> None:
+    """Take over the latest totals of groups that have results, or of keys of the partition."""
+    assert held.totals is not None
+    owners, (keys, totals) = numpy.repeat(numbers, held.totals.sizes()), held.totals.entries()
+    if query.grouped and len(keys) != len(numpy.unique(groups)):
+        # Operators still have those of groups of which nothing is held any more: these have no number here
+        some = set(zip(numpy.repeat(numbers, held.sizes).tolist(), held.keys.values(), strict=True))
+        known = [one in some for one in zip(owners.tolist(), keys.values(), strict=True)]
+        places = numpy.flatnonzero(known)
+        owners, keys, totals = owners[places], keys.at(places), totals.at(places)
+    own, arrays, types = _groups(running, query, owners, keys), running.arrays, query.read.checked.output.types
+    shown = shown_totals(query.read)
+    for place, values in zip(shown, totals.parts(len(shown)) if len(totals) else (), strict=False):
+        name = f"{query.name}_l_t_{place}"
+        if name in arrays:
+            arrays[name][own], arrays[f"{name}_n"][own] = running.values.loaded(values, types[place])
+
+
+def _stored_held(running: Running, query: QueryText, count: int) -> HeldResults:
+    """Return what is held back for so many keys."""
     prefix, arrays = f"{query.name}_l", running.arrays
-    lengths, order = walked(running, arrays[f"{prefix}_head"][:count], arrays[f"{prefix}_next"])
-    columns = []
+    sizes, order = walked(running, arrays[f"{prefix}_head"][:count], arrays[f"{prefix}_next"])
+    columns: list[Column] = []
     for place, type in enumerate(query.read.checked.output.types):
         name = f"{prefix}_{place}"
-        values = [None] * len(order)
         if name in arrays:
-            values = running.values.shown(arrays[name][order], arrays[f"{name}_n"][order], type)
-        columns.append(values)
+            columns.append(running.values.stored(arrays[name][order], arrays[f"{name}_n"][order], type))
+        else:
+            columns.append(ValueColumn([None] * len(order)))
     # Where results are all of one kind, nobody notes it
-    kinds = [EXPIRED if query.read.events == "expired" else CURRENT] * len(order)
+    kinds = numpy.full(len(order), EXPIRED if query.read.events == "expired" else CURRENT)
     if f"{prefix}_kind" in arrays:
-        kinds = arrays[f"{prefix}_kind"][order].tolist()
-    rows = zip(*columns, strict=True)
-    results = list(zip(kinds, arrays[f"{prefix}_ts"][order].tolist(), rows, strict=True))
-    keys: list[Any] = [None] * len(results)
-    groups = numpy.repeat(numpy.arange(count), lengths).tolist()
-    if f"{prefix}_of" in arrays:
-        numbers, _, known = group_keys(running, query, f"{query.name}_l_k")
-        by_number = dict(zip(numbers.tolist(), known.values(), strict=True))
-        groups = arrays[f"{prefix}_of"][order].tolist()
-        keys = [by_number[group] for group in groups]
-    found = list(zip(keys, groups, results, strict=True))
-    return ListColumn(list, NumberColumn(lengths), ValueColumn(found)).values()
+        kinds = arrays[f"{prefix}_kind"][order]
+    rows = StructColumn(tuple, columns)
+    results = StructColumn(tuple, [NumberColumn(kinds), NumberColumn(arrays[f"{prefix}_ts"][order]), rows])
+    if f"{prefix}_of" not in arrays:
+        groups = numpy.repeat(numpy.arange(count), sizes)
+        return HeldResults(sizes, results, ValueColumn([None] * len(order)), groups)
+    numbers, _, keys = group_keys(running, query, f"{query.name}_l_k")
+    groups = arrays[f"{prefix}_of"][order]
+    return HeldResults(sizes, results, keys.at(numpy.searchsorted(numbers, groups)), groups)
 
 
-def _ticking(running: Running, query: QueryText, count: int) -> list[tuple[int, list[int]]]:
-    """Return when results of a key go on next, and its wake-ups; one that has nothing to let go on has asked for none.
+def _ticking(running: Running, query: QueryText, count: int) -> tuple[Column, Column]:
+    """Return when results of keys go on next, and their wake-ups; one that has nothing to let go on has asked for none.
 
     A snapshot that a result has let come early has asked for the next one, too.
     """
     rate = query.read.checked.query.rate
     assert rate is not None and rate.time is not None
     span, until = rate.time.milliseconds, int(running.arrays["timers_until"][0])
-    found = []
-    ticks_at = running.arrays[f"{query.name}_l_tick"][:count].tolist()
-    for tick, dues in zip(ticks_at, stored_dues(running, query, count, RATE_LIMIT).values(), strict=True):
-        # Ticks that passed while it slept had nothing to let go on
-        next_tick = tick if dues else tick + max(0, (until - tick) // span + 1) * span
-        found.append((next_tick, dues or [next_tick]))
-    return found
+    dues = stored_dues(running, query, count, RATE_LIMIT)
+    ticks_at, asleep = running.arrays[f"{query.name}_l_tick"][:count].copy(), dues.sizes() == 0
+    # Ticks that passed while it slept had nothing to let go on
+    ticks_at[asleep] += numpy.maximum(0, (until - ticks_at[asleep]) // span + 1) * span
+    return NumberColumn(ticks_at), with_due(dues, asleep, ticks_at[asleep])
 
 
-# What a snapshot's rate limit holds in a program as the operators have it, and back.
+def _stored_snapshot(running: Running, query: QueryText, held: HeldResults) -> Column:
+    """Return what a snapshot holds of so many keys, as operators have it."""
+    writer, results, sizes = snapshot_writer(query), held.results, NumberColumn(held.sizes)
+    if query.grouped:
+        results = StructColumn(tuple, [*results.parts(3), held.keys])
+    if writer is not ContentWriter:
+        if writer is GroupsWriter:
+            members = NumberColumn(running.arrays[f"{query.name}_l_members"][held.groups])
+            results = StructColumn(list, [members, results])
+        return MapColumn(sizes, held.keys, results)
+    # A group has one entry, however many of its results are held
+    firsts = numpy.sort(numpy.unique(held.groups, return_index=True)[1])
+    owners = numpy.repeat(numpy.arange(len(held.sizes)), held.sizes)[firsts]
+    known = NumberColumn(numpy.bincount(owners, minlength=len(held.sizes)))
+    totals = MapColumn(known, held.keys.at(firsts), _stored_totals(running, query, held.groups[firsts]))
+    return StructColumn(list, [ListColumn(list, sizes, results), totals])
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotResults:
-    """What a rate limit holds of one key of a partition.
-
-    Parameters
-    ----------
-    results : list of Result
-        In order.
-    keys : list
-        The key of the group of each, where a limit knows groups.
-    members : list of int
-        How many events the group of each has, where that is counted.
-    totals : dict
-        The latest totals by group (None without groups).
-    """
-
-    results: list[Result]
-    keys: list[Any]
-    members: list[int] = field(default_factory=list)
-    totals: dict[Any, Sequence[Any]] = field(default_factory=dict)
-
-
-def read_snapshots(query: QueryText, held: Sequence[Any]) -> list[SnapshotResults]:
-    """Return what operators' states say."""
-    writer = snapshot_writer(query)
-    if writer is ContentWriter:
-        by_group = bool(query.grouped) and bool(shown_totals(query.read))
-        return [
-            SnapshotResults(results, [one[3] if by_group else None for one in results], totals=totals)
-            for results, totals in held
-        ]
-    if writer is GroupsWriter:
-        return [
-            SnapshotResults([one for _, one in own.values()], list(own), [count for count, _ in own.values()])
-            for own in held
-        ]
-    return [SnapshotResults(list(own.values()), list(own)) for own in held]
-
-
-def stored_snapshots(
-    running: Running | None, query: QueryText, held: Sequence[Sequence[tuple[Any, int, Result]]]
-) -> list[Any]:
-    """Return operators' states, given of each result of each the key of its group, its number, and the result."""
-    writer, grouped = snapshot_writer(query), bool(query.grouped)
-    numbers = [number for own in held for _, number, _ in own]
-    known: Iterator[Any] = iter(())
-    if writer is ContentWriter:
-        known = iter(_stored_totals(running, query, numbers))
-    elif writer is GroupsWriter and running is not None:
-        known = iter(running.arrays[f"{query.name}_l_members"][numbers].tolist())
-    states: list[Any] = []
-    for own in held:
-        keys = [key for key, *_ in own]
-        results = [(*result, key) if grouped else result for key, _, result in own]
-        more = list(islice(known, len(own)))
-        if writer is ContentWriter:
-            states.append([results, dict(zip(keys, more, strict=True))])
-        elif more:
-            states.append({key: [count, one] for key, count, one in zip(keys, more, results, strict=True)})
-        else:
-            states.append(dict(zip(keys, results, strict=True)))
-    return states
-
-
-def load_snapshot(running: Running, query: QueryText, held: Sequence[SnapshotResults], groups: Any) -> None:
-    """Take over what is known of the groups of results, by their numbers; of the key where there are none."""
-    arrays, prefix, types = running.arrays, f"{query.name}_l", query.read.checked.output.types
-    members = [count for own in held for count in own.members]
-    totals = [own.totals[key] for own in held if own.totals for key in own.keys]
-    if members:
-        arrays[f"{prefix}_members"][groups] = members
-    elif f"{prefix}_members" in arrays:
-        # `+=` with an array of places would count a group once that stands there several times
-        numpy.add.at(arrays[f"{prefix}_members"], groups, 1)
-    for column, place in enumerate(shown_totals(query.read) if totals else ()):
-        if f"{prefix}_t_{place}" in arrays:
-            found, nulls = running.values.taken([own[column] for own in totals], types[place])
-            arrays[f"{prefix}_t_{place}"][groups], arrays[f"{prefix}_t_{place}_n"][groups] = found, nulls
-
-
-def _stored_totals(running: Running | None, query: QueryText, groups: Sequence[int]) -> list[tuple[Any, ...]]:
+def _stored_totals(running: Running, query: QueryText, groups: Any) -> Column:
     """Return the totals of groups."""
-    columns, types = [], query.read.checked.output.types
+    columns, types = list[Column](), query.read.checked.output.types
     for place in shown_totals(query.read):
-        name, values = f"{query.name}_l_t_{place}", [None] * len(groups)
-        if running is not None and name in running.arrays:
-            found, nulls = (running.arrays[one][groups] for one in (name, f"{name}_n"))
-            values = running.values.shown(found, nulls, types[place])
-        columns.append(values)
-    return list(zip(*columns, strict=True)) if columns else [()] * len(groups)
+        name = f"{query.name}_l_t_{place}"
+        if name in running.arrays:
+            values, nulls = (running.arrays[one][groups] for one in (name, f"{name}_n"))
+            columns.append(running.values.stored(values, nulls, types[place]))
+        else:
+            columns.append(ValueColumn([None] * len(groups)))
+    return StructColumn(tuple, columns) if columns else ValueColumn([()] * len(groups))
