@@ -16,7 +16,7 @@ from spdist.language.types import Type
 from spdist.operators.base import CURRENT, EXPIRED, Arrival, Event, Row, Window, WindowSetting
 from spdist.operators.core.parameters import INTEGER, is_constant
 
-__all__ = ["PLACES", "SortWindow"]
+__all__ = ["SortWindow"]
 
 _DIRECTIONS = {"asc": False, "desc": True}
 
@@ -38,7 +38,7 @@ def _of_text_descending(value: str) -> tuple[int, ...]:
 
 
 #: From a value of each type to its place, ascending and descending; places compare as Java compares the values.
-PLACES: dict[Type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+_PLACES: dict[Type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     Type.STRING: (place_of_text, _of_text_descending),
     Type.INT: (lambda value: value, lambda value: -value),
     Type.LONG: (lambda value: value, lambda value: -value),
@@ -58,7 +58,7 @@ def _resolve(types: tuple[Type, ...], expressions: tuple[ast.Expression, ...]) -
         is_direction = isinstance(expression, ast.Literal) and isinstance(previous, ast.Variable)
         if is_direction and str(getattr(expression, "value", "")).lower() not in _DIRECTIONS:
             raise SiddhiTypeError("'sort' takes 'asc' or 'desc' after an attribute", hint=hint)
-        if not is_direction and not (isinstance(expression, ast.Variable) and type in PLACES):
+        if not is_direction and not (isinstance(expression, ast.Variable) and type in _PLACES):
             raise SiddhiTypeError("'sort' takes attributes that have an order", hint=hint)
         previous = expression
 
@@ -99,7 +99,7 @@ class SortWindow(Window):
                 follows = call.args[number + 1] if number + 1 < len(call.args) else None
                 descending = isinstance(follows, ast.Literal) and _DIRECTIONS[str(follows.value).lower()]
                 position = schema.names.index(argument.name)
-                keys.append((position, PLACES[schema.types[position]][descending]))
+                keys.append((position, _PLACES[schema.types[position]][descending]))
         if len(keys) > 1:
             return lambda row: tuple(
                 _NoPlace() if row[position] is None else place(row[position]) for position, place in keys

@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy
 
+from spdist.java.order import place_of_text
 from spdist.language import ast
 from spdist.language.types import Type
-from spdist.operators.core.state_columns import Column
-from spdist.operators.windows.sort import PLACES
+from spdist.operators.core.state_columns import Column, numbers_of
 from spdist.program.expressions import FLAG, NUMBER, NotTyped, Value
 from spdist.program.parts import QueryText, indent
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
+from spdist.program.states.key_words import real_words
 from spdist.program.states.nodes import stored_list
 from spdist.program.states.window import ListStates, Loaded
 from spdist.program.windows.kinds import Sliding, WindowCall, constant_of, size_of
@@ -214,23 +215,38 @@ class SortedStates(ListStates):
 
     def load_more(self, running: Running, query: QueryText, numbers: Any, states: Column, found: Loaded) -> None:
         """Note the places of the first nodes in their order, and which full lists are in it."""
-        orders = [(PLACES[query.read.types[place]][descending], place) for place, descending in self.window.orders]
-        held = found.lists["head"].values()
-        events = [event for own in held for event in own]
-        if any(row[place] is None for _, row in events for place, _ in self.window.orders):
-            raise ValueError("a null has no place in an order")
-        for number, own in zip(numbers.tolist(), held, strict=True):
-            places = [[of(row[place]) for of, place in orders] for _, row in own]
-            # Where a full list is in order already, putting it in order would change nothing
-            in_order = len(own) == self.window.length and places == sorted(places)
-            running.arrays[f"{query.name}_ordered"][number] = in_order
-        prefix, arrays, count = query.name, running.arrays, len(events)
+        held, prefix, arrays = found.lists["head"], query.name, running.arrays
+        sizes, (_, rows) = held.sizes(), held.items_held().parts(2)
+        owners, count = numpy.repeat(numpy.arange(len(sizes)), sizes), len(rows)
+        attributes = rows.parts(len(query.read.types)) if count else ()
+        # Which events stand behind a greater one, and of which that is not known yet
+        greater, alike = numpy.zeros(max(0, count - 1), bool), numpy.ones(max(0, count - 1), bool)
+        for number, (place, descending) in enumerate(self.window.orders if count else ()):
+            if not attributes[place].known().all():
+                raise ValueError("a null has no place in an order")
+            words = _words(attributes[place], query.read.types[place])
+            if query.read.types[place] is not Type.STRING:
+                arrays[f"{prefix}_p{number}"][:count] = ~words if descending else words
+            words = ~words if descending else words
+            greater |= alike & (words[:-1] > words[1:])
+            alike &= words[:-1] == words[1:]
+        wrong = owners[1:][greater & (owners[:-1] == owners[1:])]
+        # Where a full list is in order already, putting it in order would change nothing
+        in_order = numpy.bincount(wrong, minlength=len(sizes)) == 0
+        arrays[f"{prefix}_ordered"][numbers] = in_order & (sizes == self.window.length)
         arrays[f"{prefix}_before"][:count] = numpy.arange(-1, count - 1)
         heads = arrays[f"{prefix}_head"]
         arrays[f"{prefix}_before"][heads[heads >= 0]] = -1
-        for number, (place, descending) in enumerate(self.window.orders):
-            if query.read.types[place] is Type.STRING:
-                continue
-            of = PLACES[query.read.types[place]][0]
-            words = numpy.array([of(row[place]) for _, row in events], numpy.int64)
-            arrays[f"{prefix}_p{number}"][:count] = ~words if descending else words
+
+
+def _words(values: Column, type: Type) -> Any:
+    """Return whole numbers that are ordered as Java orders the values."""
+    if type is Type.STRING:
+        texts = values.values()
+        ranks = {text: rank for rank, text in enumerate(sorted(set(texts), key=place_of_text))}
+        return numpy.array(list(map(ranks.__getitem__, texts)), numpy.int64)
+    numbers, _ = numbers_of(values)
+    if type not in (Type.FLOAT, Type.DOUBLE):
+        return numbers.astype(numpy.int64)
+    bits = real_words(numbers)
+    return numpy.where(bits >= 0, bits, bits ^ numpy.iinfo(numpy.int64).max)
