@@ -18,16 +18,15 @@ from spdist.operators.base import Arrival
 from spdist.program.joins import text as joins_text
 from spdist.program.joins.side_text import SideRows
 from spdist.program.machine.compiler import interpreted
-from spdist.program.processors import deduplicate, reorder
+from spdist.program.processors import reorder
 from spdist.program.processors.deduplicate import DeduplicateStates, DeduplicateWriter
-from spdist.program.processors.reorder import ReorderStates, ReorderWriter
+from spdist.program.processors.reorder import ReorderWriter
 from spdist.program.queries import group_text, query_text
 from spdist.program.queries.snapshot_text import LastWriter
 from spdist.program.read_shape import LoopWindow
 from spdist.program.running import forgetting
 from spdist.program.states import partition
 from spdist.program.states import state as programs_state
-from spdist.program.states.key_words import known_keys
 from spdist.program.timer_text import rank
 from spdist.program.windows.batch_text import BatchWriter
 from tests.engine.one_chunk import deliver_now
@@ -380,21 +379,22 @@ def processor_mutants() -> dict[str, tuple[str, Any]]:
     def wakes(self: Any, query: Any) -> list[str]:
         return list(self._timer.wakes([]))
 
-    held, rank_of = reorder._held, "spdist.program.timer_text.rank"
+    stored, rank_of = reorder._stored_heaps, "spdist.program.timer_text.rank"
+
+    def others(running: Any, front: Any, name: str, count: int) -> Any:
+        return stored(running, front, {"held": "fresh", "fresh": "held"}[name], count)
+
     return {
         "the slack": (REORDERED, patch.object(ReorderWriter, "_widens", lambda self, span: [])),
         "wake-ups": (REORDERED, patch.object(ReorderWriter, "wakes_with", wakes)),
         "what begins with a key": (REORDERED, patch.object(ReorderWriter, "begins", lambda self: [])),
         "which timer is first": (REORDERED, patch(rank_of, lambda query, operator=0: 64 * query + operator % 64)),
-        "a state": (
-            REORDERED,
-            patch.object(reorder, "_held", lambda running, front, number: reversed([*held(running, front, number)])),
-        ),
+        "a state": (REORDERED, patch.object(reorder, "_stored_heaps", others)),
         "texts": (REORDERED, patch.object(forgetting, "_values", lambda running, type: iter(()))),
         "an adaption": (ADAPTED, patch.object(ReorderWriter, "_adapts", lambda self, time, adaption: [])),
         "what was adapted": (ADAPTED, patch.object(reorder, "_load_adapting", lambda *given: None)),
         "keys by time": (DEDUPLICATED, patch.object(DeduplicateWriter, "wakes_with", wakes)),
-        "keys of a state": (DEDUPLICATED, patch.object(DeduplicateStates, "load_passed", lambda *given: None)),
+        "keys of a state": (DEDUPLICATED, patch.object(DeduplicateStates, "load_columns", lambda *given: None)),
         "texts of keys": (DEDUPLICATED, patch.object(forgetting, "_unique_keys", lambda running, query: iter(()))),
     }
 
@@ -419,56 +419,6 @@ def test_where_a_time_is_near_the_limits_of_a_long_the_operators_go_on() -> None
     assert len(apps[0].chunks) > 1
     assert apps[1].app.programmed is not None
     assert apps[1].app.programmed.reason == "a time near the limits of a long"
-
-
-def parted(processor: str) -> Watched:
-    """Return an app with a stream processor in a partition, which 20 keys have given one event each."""
-    text = f"{STREAM} partition with (kind of S) begin from S#{processor} select sym, total insert into Out; end;"
-    one = Watched(checked_app(text), interpreted)
-    one.app.start(START_MS)
-    one.begin()
-    one.run([(START_MS, ("a", str(number), None, None, None, 0, None)) for number in range(20)])
-    return one
-
-
-def test_a_snapshot_looks_at_each_key_that_passed_once() -> None:
-    one, seen = parted("unique:deduplicate(sym, 9 sec)"), list[int]()
-
-    def counted(*given: Any) -> Any:
-        found = known_keys(*given)
-        seen.append(len(found[0]))
-        return found
-
-    with patch.object(deduplicate, "known_keys", counted):
-        one.app.snapshot()
-    assert sum(seen) == 20
-
-
-class Compared(int):
-    """The number of a key of a partition, which counts how often one is compared with another one."""
-
-    count = 0
-
-    def __eq__(self, other: object) -> bool:
-        Compared.count += 1
-        return int(self) == other
-
-    __hash__ = int.__hash__
-
-
-def test_what_is_held_in_order_is_taken_over_without_looking_for_the_events_of_each_key() -> None:
-    one, load = parted("reorder:kslack(total)"), ReorderStates.load_held
-
-    def counted(self: Any, running: Any, query: Any, front: Any, states: Any) -> None:
-        Compared.count = 0
-        load(self, running, query, front, [(Compared(number), state) for number, state in states])
-        assert running.arrays[f"{front.name}_size"][:20].tolist() == [1] * 20
-
-    state, fresh = one.app.snapshot(), Watched(one.app.checked, interpreted)
-    fresh.app.restore(state)
-    with patch.object(ReorderStates, "load_held", counted):
-        fresh.begin()
-    assert Compared.count <= 20
 
 
 def test_it_is_told_which_stream_processors_stand_in_the_loop() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from spdist.language import ast
 from spdist.language.checking.expressions import type_of
 from spdist.language.checking.scope import Scope
 from spdist.operators.core.parameters import constant_values
+from spdist.operators.core.state_columns import Column, MapColumn, NumberColumn, StructColumn, numbers_of
 from spdist.program.expressions import NUMBER
 from spdist.program.parts import Most, QueryText
 from spdist.program.processors.kinds import Processor
@@ -20,10 +21,12 @@ from spdist.program.processors.shape import bounded
 from spdist.program.processors.text import ProcessorWriter
 from spdist.program.registry import PROCESSORS
 from spdist.program.running.running import Running
+from spdist.program.states.dues import load_dues, stored_dues
 from spdist.program.states.key_words import known_keys
+from spdist.program.states.nodes import walked
 from spdist.program.states.processor import ProcessorStates
 from spdist.program.states.unique import load_keys
-from spdist.program.timer_text import NEVER
+from spdist.program.timer_text import NEVER, PROCESSOR
 from spdist.program.windows.kinds import Unique
 from spdist.program.windows.unique_keys import UniqueKeys
 
@@ -150,32 +153,25 @@ class DeduplicateStates(ProcessorStates):
         """Return the state of a stream processor that has seen nothing."""
         return [{}, []]
 
-    def load(self, running: Running, query: QueryText, front: QueryText, states: Sequence[tuple[int, Any]]) -> None:
-        """Take over the states of the keys of a partition, by number; or one, of number 0."""
-        for number, (passed, _) in states:
-            self.load_passed(running, front, number, passed)
-
-    def load_passed(self, running: Running, front: QueryText, number: int, passed: dict[str, int]) -> None:
-        """Take over the keys that passed."""
-        unique, prefix = front.unique, front.name
+    def load_columns(self, running: Running, query: QueryText, front: QueryText, numbers: Any, states: Column) -> None:
+        """Take over the keys that passed, of each key of a partition, and the wake-ups."""
+        unique, prefix, (passed, dues) = front.unique, front.name, states.parts(2)
         assert unique is not None
-        if not passed:
-            return
-        numbers = load_keys(running, front, unique, list(passed), [number] * len(passed))
-        arrays = running.arrays
-        arrays[f"{prefix}_passed"][numbers] = list(passed.values())
-        arrays[f"{prefix}_following"][numbers] = [*numbers[1:], -1]
-        arrays[f"{prefix}_head"][number], arrays[f"{prefix}_head_end"][number] = numbers[0], numbers[-1]
+        sizes, (keys, times) = passed.sizes(), passed.entries()
+        found, arrays = load_keys(running, front, unique, keys, numpy.repeat(numbers, sizes)), running.arrays
+        arrays[f"{prefix}_passed"][found] = numbers_of(times)[0]
+        owners, ends = numbers[sizes > 0], numpy.cumsum(sizes)[sizes > 0]
+        arrays[f"{prefix}_following"][found] = numpy.append(found[1:], -1)[: len(found)]
+        arrays[f"{prefix}_following"][found[ends - 1]] = -1
+        arrays[f"{prefix}_head"][owners] = found[ends - sizes[sizes > 0]]
+        arrays[f"{prefix}_head_end"][owners] = found[ends - 1]
+        load_dues(running, front, numbers, dues, PROCESSOR)
 
-    def stored(self, running: Running, front: QueryText, number: int, dues: list[int]) -> Any:
-        """Return the state of a key of a partition, given the wake-ups asked for."""
+    def stored_columns(self, running: Running, front: QueryText, count: int) -> Column:
+        """Return the keys that passed, of so many keys of a partition, and the wake-ups asked for."""
         unique, prefix, arrays = front.unique, front.name, running.arrays
         assert unique is not None
-        numbers, at = list[int](), int(arrays[f"{prefix}_head"][number])
-        while at >= 0:
-            numbers.append(at)
-            at = int(arrays[f"{prefix}_following"][at])
-        order = numpy.array(numbers, numpy.int64)
-        # Only those of this key of the partition: the table has those of all
-        *_, keys = known_keys(running, front, unique, order)
-        return [dict(zip(keys, arrays[f"{prefix}_passed"][order].tolist(), strict=True)), dues]
+        sizes, order = walked(running, arrays[f"{prefix}_head"][:count], arrays[f"{prefix}_following"])
+        times = NumberColumn(arrays[f"{prefix}_passed"][order])
+        passed = MapColumn(NumberColumn(sizes), known_keys(running, front, unique, order), times)
+        return StructColumn(list, [passed, stored_dues(running, front, count, PROCESSOR)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,19 @@ import numpy
 
 from spdist.language import ast
 from spdist.language.checking.scope import Scope
-from spdist.operators.base import CURRENT, Arrival, Timer, Timers, VirtualClock
+from spdist.operators.base import CURRENT, Timer, Timers, VirtualClock
 from spdist.operators.core.parameters import constant_values
 from spdist.operators.core.processors import ProcessorSetting
-from spdist.operators.core.state_columns import column_of
+from spdist.operators.core.state_columns import (
+    Column,
+    ListColumn,
+    MapColumn,
+    NumberColumn,
+    StructColumn,
+    nothing,
+    numbers_of,
+    ranges,
+)
 from spdist.operators.windows.reorder_akslack import WEIGHTS, AlphaKSlack
 from spdist.operators.windows.reorder_kslack import TICK_MS, KSlack
 from spdist.program.expressions import FLAG, NUMBER, REAL, NotTyped, Value
@@ -23,14 +32,17 @@ from spdist.program.processors.shape import bounded
 from spdist.program.processors.text import ProcessorWriter
 from spdist.program.registry import PROCESSORS
 from spdist.program.running.running import Running
-from spdist.program.states.nodes import events_of_nodes, fill_nodes
+from spdist.program.states.dues import load_dues, stored_dues
+from spdist.program.states.nodes import events_of_nodes, fill_nodes, walked
 from spdist.program.states.processor import ProcessorStates
+from spdist.program.timer_text import PROCESSOR
 from spdist.program.windows.kinds import FAR
 
 __all__ = ["Adaption", "ReorderStates", "ReorderWriter", "Reordered"]
 
 _OPERATORS = {"reorder:kslack": KSlack, "reorder:akslack": AlphaKSlack}
-_TIMES = ("greatest", "sent", "k", "tick", "waits")
+#: The times of a key, and what they are before its first event.
+_TIMES = {"greatest": 0, "sent": -1, "k": 0, "tick": -1, "waits": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,136 +354,137 @@ class ReorderStates(ProcessorStates):
         state: list[Any] = [{}, {}, [0, -1, 0, -1, False], []]
         return state if self.processor.adaption is None else [state, [[], [], 0, 1.0, 0, [0.0, 0.0]]]
 
-    def dues(self, state: Any) -> list[int]:
-        """Return the wake-ups asked for, of a state."""
-        found: list[int] = (state if self.processor.adaption is None else state[0])[-1]
-        return found
-
-    def load(self, running: Running, query: QueryText, front: QueryText, states: Sequence[tuple[int, Any]]) -> None:
-        """Take over the states of the keys of a partition, by number; or one, of number 0."""
+    def load_columns(self, running: Running, query: QueryText, front: QueryText, numbers: Any, states: Column) -> None:
+        """Take over the events that are held, of each key of a partition, the times, and the wake-ups asked for."""
         if self.processor.adaption is not None:
-            for number, (_, adapting) in states:
-                _load_adapting(running, front, number, adapting)
-            states = [(number, state) for number, (state, _) in states]
-        self.load_held(running, query, front, states)
+            states, adapting = states.parts(2)
+            _load_adapting(running, front, numbers, adapting)
+        fresh, held, own, dues = states.parts(4)
+        for name, values in zip(_TIMES, own.parts(5), strict=True):
+            if f"{front.name}_{name}" in running.arrays:
+                running.arrays[f"{front.name}_{name}"][numbers] = numbers_of(values)[0]
+        # What was there when the greatest time rose last has come before all else
+        _load_heaps(running, query, front, numbers, {"held": held, "fresh": fresh})
+        if self.processor.timed:
+            load_dues(running, front, numbers, dues, PROCESSOR)
 
-    def load_held(
-        self, running: Running, query: QueryText, front: QueryText, states: Sequence[tuple[int, Any]]
-    ) -> None:
-        """Take over the events that are held: a heap whose nodes follow one another, in their order."""
-        prefix, arrays = front.name, running.arrays
-        times, events, owners = list[int](), list[Arrival](), list[int]()
-        for number, (fresh, held, own, _) in states:
-            first = len(times)
-            for heap, by_time in (("held", held), ("fresh", fresh)):
-                begin = len(times)
-                for time in sorted(by_time):
-                    times += [time] * len(by_time[time])
-                    events += [event[1:] for event in by_time[time]]
-                owners += [number] * (len(times) - begin)
-                if len(times) > begin:
-                    arrays[f"{prefix}_{heap}"][number] = begin
-            for name, value in zip(_TIMES, own, strict=True):
-                if f"{prefix}_{name}" in arrays:
-                    arrays[f"{prefix}_{name}"][number] = value
-            arrays[f"{prefix}_size"][number] = len(times) - first
-        count, window = len(times), query.read.window
-        if any(not -FAR < time < FAR for time in times):
-            raise ValueError("a time near the limits of a long")
-        if window is not None and any(row[place] is None for _, row in events for place in window.known):
-            raise ValueError("a window whose attribute may not be null")
-        running.reserve(f"nodes {prefix}", count)
-        arrays = running.arrays
-        fill_nodes(running, front, 0, column_of(events), owners, total=False)
-        arrays[f"{prefix}_at"][:count] = times
-        arrays[f"{prefix}_came"][:count] = numpy.arange(count)
-        # What comes now is behind all that is held
-        arrays[f"{prefix}_number"][[number for number, _ in states]] = count
-        arrays[f"{prefix}_free"][:] = (-1, count)
-        # Nodes in their order are a heap, of which each has only the next one below it
-        arrays[f"{prefix}_next"][:count] = numpy.arange(1, count + 1)
-        arrays[f"{prefix}_other"][:count] = -1
-        firsts = [int(arrays[f"{prefix}_{heap}"][number]) for number, _ in states for heap in ("fresh", "held")]
-        # A heap ends in front of the first node of the next one
-        ends = [first - 1 for first in firsts if first > 0] + [count - 1]
-        if count:
-            arrays[f"{prefix}_next"][ends] = -1
-
-    def stored(self, running: Running, front: QueryText, number: int, dues: list[int]) -> Any:
-        """Return the state of a key of a partition, given the wake-ups asked for."""
-        *times, waits = [_value(running, front, name, number) for name in _TIMES]
-        held = [*_held(running, front, number), [*times, bool(waits)], dues]
-        return held if self.processor.adaption is None else [held, _adapting(running, front, number)]
-
-
-def _value(running: Running, front: QueryText, name: str, number: int) -> int:
-    array = running.arrays.get(f"{front.name}_{name}")
-    return {"sent": -1, "tick": -1}.get(name, 0) if array is None else int(array[number])
-
-
-def _held(running: Running, front: QueryText, number: int) -> Iterator[dict[int, list[Any]]]:
-    """Yield the events since the greatest time rose, and those before, by their times."""
-    arrays, prefix = running.arrays, front.name
-    for heap in ("fresh", "held"):
-        found: dict[int, list[Any]] = {}
-        nodes = sorted(
-            _below(running, front, int(arrays[f"{prefix}_{heap}"][number])),
-            key=lambda node: (arrays[f"{prefix}_at"][node], arrays[f"{prefix}_came"][node]),
+    def stored_columns(self, running: Running, front: QueryText, count: int) -> Column:
+        """Return what so many keys of a partition hold, and the wake-ups asked for."""
+        arrays, prefix = running.arrays, front.name
+        *times, waits = (
+            numpy.full(count, first) if array is None else array[:count]
+            for array, first in ((arrays.get(f"{prefix}_{name}"), first) for name, first in _TIMES.items())
         )
-        events = events_of_nodes(running, front, numpy.array(nodes, numpy.int64)).values()
-        for node, event in zip(nodes, events, strict=True):
-            found.setdefault(int(arrays[f"{prefix}_at"][node]), []).append((CURRENT, *event))
-        yield found
+        heaps = [_stored_heaps(running, front, name, count) for name in ("fresh", "held")]
+        own = StructColumn(list, [*map(NumberColumn, times), NumberColumn(waits != 0)])
+        dues = stored_dues(running, front, count, PROCESSOR) if self.processor.timed else nothing(count)
+        held = StructColumn(list, [*heaps, own, dues])
+        return held if self.processor.adaption is None else StructColumn(list, [held, _adapting(running, front, count)])
 
 
-def _below(running: Running, front: QueryText, top: int) -> list[int]:
-    """Return the nodes of a heap."""
-    arrays, found, left = running.arrays, list[int](), [top]
-    while left:
-        node = left.pop()
-        if node >= 0:
-            found.append(node)
-            left += [int(arrays[f"{front.name}_{name}"][node]) for name in ("next", "other")]
-    return found
+def _load_heaps(
+    running: Running, query: QueryText, front: QueryText, numbers: Any, heaps: Mapping[str, Column]
+) -> None:
+    """Take over events by their times: heaps whose nodes follow one another, in their order."""
+    prefix, first, sizes = front.name, 0, numpy.zeros(len(numbers), numpy.int64)
+    total = sum(int(heap.entries()[1].sizes().sum()) for heap in heaps.values())
+    running.reserve(f"nodes {prefix}", total)
+    arrays = running.arrays
+    # Nodes in their order are a heap, of which each has only the next one below it
+    arrays[f"{prefix}_next"][:total], arrays[f"{prefix}_other"][:total] = numpy.arange(1, total + 1), -1
+    for name, heap in heaps.items():
+        (keys, lists), owners = heap.entries(), numpy.repeat(numpy.arange(len(numbers)), heap.sizes())
+        times, _ = numbers_of(keys)
+        if ((times >= FAR) | (times <= -FAR)).any():
+            raise ValueError("a time near the limits of a long")
+        order = numpy.lexsort((times, owners))
+        lists, owners, times = lists.at(order), owners[order], times[order]
+        many = lists.sizes()
+        owners, last = numpy.repeat(owners, many), first + int(many.sum())
+        _, *event = lists.items_held().parts(3)
+        events = StructColumn(tuple, event)
+        if last > first:
+            _looks_at_nulls(query, event[1])
+            fill_nodes(running, front, first, events, numbers[owners], total=False)
+        arrays[f"{prefix}_at"][first:last] = numpy.repeat(times, many)
+        own = numpy.bincount(owners, minlength=len(numbers))
+        begins, some = first + numpy.cumsum(own) - own, own > 0
+        arrays[f"{prefix}_{name}"][numbers[some]] = begins[some]
+        arrays[f"{prefix}_next"][(begins + own)[some] - 1] = -1
+        first, sizes = last, sizes + own
+    arrays[f"{prefix}_came"][:total] = numpy.arange(total)
+    # What comes now is behind all that is held
+    arrays[f"{prefix}_number"][numbers] = total
+    arrays[f"{prefix}_size"][numbers] = sizes
+    arrays[f"{prefix}_free"][:] = (-1, total)
+
+
+def _looks_at_nulls(query: QueryText, rows: Column) -> None:
+    """Raise ValueError where the window behind has no place for a null."""
+    window = query.read.window
+    if window is not None:
+        parts = rows.parts(int(rows.sizes()[0]))
+        if not all(parts[place].known().all() for place in window.known):
+            raise ValueError("a window whose attribute may not be null")
+
+
+def _stored_heaps(running: Running, front: QueryText, name: str, count: int) -> Column:
+    """Return the events of so many heaps by their times."""
+    arrays, prefix = running.arrays, front.name
+    following, other = arrays[f"{prefix}_next"], arrays[f"{prefix}_other"]
+    ends, (order, left) = numpy.zeros(count + 1, numpy.int64), numpy.empty((2, len(following)), numpy.int64)
+    running.compiled.kernels.walk_heaps(arrays[f"{prefix}_{name}"][:count], following, other, count, order, ends, left)
+    nodes, owners = order[: ends[-1]], numpy.repeat(numpy.arange(count), numpy.diff(ends))
+    times = arrays[f"{prefix}_at"]
+    own = numpy.lexsort((arrays[f"{prefix}_came"][nodes], times[nodes], owners))
+    nodes, owners = nodes[own], owners[own]
+    begins = numpy.append(True, (times[nodes][1:] != times[nodes][:-1]) | (owners[1:] != owners[:-1]))[: len(nodes)]
+    firsts = numpy.flatnonzero(begins)
+    event = events_of_nodes(running, front, nodes).parts(2)
+    events = StructColumn(tuple, [NumberColumn(numpy.full(len(nodes), CURRENT)), *event])
+    lists = ListColumn(list, NumberColumn(numpy.diff(numpy.append(firsts, len(nodes)))), events)
+    sizes = numpy.bincount(owners[firsts], minlength=count)
+    return MapColumn(NumberColumn(sizes), NumberColumn(times[nodes[firsts]]), lists)
 
 
 # The slack that is adapted.
 
 
-def _load_adapting(running: Running, front: QueryText, number: int, state: Any) -> None:
-    values, times, counted, alpha, slack, before = state
-    prefix, own = f"{front.name}_s", len(times)
-    running.reserve(f"nodes {prefix}", own)
-    arrays = running.arrays
-    begin = int(arrays[f"{prefix}_free"][1])
-    end = begin + own
-    arrays[f"{prefix}_free"][1] = end
-    arrays[f"{prefix}_at"][begin:end] = times
-    # The values of the open batch are those of the events that came last.
-    arrays[f"{prefix}_value"][end - len(values) : end] = values
-    arrays[f"{prefix}_after"][begin:end] = numpy.arange(begin + 1, end + 1)
-    if own:
-        arrays[f"{prefix}_after"][end - 1] = -1
-        arrays[f"{prefix}_first"][number], arrays[f"{prefix}_last"][number] = begin, end - 1
-    if values:
-        arrays[f"{prefix}_batch"][number] = end - len(values)
-    arrays[f"{front.name}_counted"][number], arrays[f"{front.name}_slack"][number] = counted, slack
-    arrays[f"{front.name}_adapting"][3 * number : 3 * number + 3] = [alpha, *before]
+def _load_adapting(running: Running, front: QueryText, numbers: Any, states: Column) -> None:
+    values, times, *rest, before = states.parts(6)
+    prefix, sizes, looked_at = f"{front.name}_s", times.sizes(), values.sizes()
+    total = int(sizes.sum())
+    running.reserve(f"nodes {prefix}", total)
+    arrays, some, is_open = running.arrays, sizes > 0, looked_at > 0
+    arrays[f"{prefix}_free"][:] = (-1, total)
+    arrays[f"{prefix}_at"][:total] = numbers_of(times.items_held())[0]
+    ends = numpy.cumsum(sizes)
+    # The values of the open batch are those of the events that came last
+    arrays[f"{prefix}_value"][ranges(ends - looked_at, looked_at)] = numbers_of(values.items_held())[0]
+    arrays[f"{prefix}_after"][:total] = numpy.arange(1, total + 1)
+    arrays[f"{prefix}_after"][ends[some] - 1] = -1
+    arrays[f"{prefix}_first"][numbers[some]], arrays[f"{prefix}_last"][numbers[some]] = (
+        (ends - sizes)[some],
+        ends[some] - 1,
+    )
+    arrays[f"{prefix}_batch"][numbers[is_open]] = (ends - looked_at)[is_open]
+    counted, alpha, slack = (numbers_of(one)[0] for one in rest)
+    arrays[f"{front.name}_counted"][numbers], arrays[f"{front.name}_slack"][numbers] = counted, slack
+    for part, own in enumerate((alpha, *(numbers_of(one)[0] for one in before.parts(2)))):
+        arrays[f"{front.name}_adapting"][3 * numbers + part] = own
 
 
-def _adapting(running: Running, front: QueryText, number: int) -> list[Any]:
+def _adapting(running: Running, front: QueryText, count: int) -> Column:
     arrays, prefix = running.arrays, f"{front.name}_s"
 
-    def listed(name: str, of: str) -> list[Any]:
-        found, node = [], int(arrays[f"{prefix}_{name}"][number])
-        while node >= 0:
-            found.append(arrays[f"{prefix}_{of}"][node].item())
-            node = int(arrays[f"{prefix}_after"][node])
-        return found
+    def listed(name: str, of: str) -> Column:
+        sizes, order = walked(running, arrays[f"{prefix}_{name}"][:count], arrays[f"{prefix}_after"])
+        return ListColumn(list, NumberColumn(sizes), NumberColumn(arrays[f"{prefix}_{of}"][order]))
 
-    alpha, *before = arrays[f"{front.name}_adapting"][3 * number : 3 * number + 3].tolist()
-    times = listed("first", "at")
-    counted, slack = (_value(running, front, name, number) for name in ("counted", "slack"))
+    values, times = listed("batch", "value"), listed("first", "at")
+    counted, slack = (arrays[f"{front.name}_{name}"][:count] for name in ("counted", "slack"))
+    alpha, *before = arrays[f"{front.name}_adapting"][: 3 * count].reshape(-1, 3).T
     # Before the first event the loop has not written that alpha begins with 1
-    alpha = alpha if times or counted or slack else alpha or 1.0
-    return [listed("batch", "value"), times, counted, alpha, slack, before]
+    fresh = (times.sizes() == 0) & (counted == 0) & (slack == 0) & (alpha == 0)
+    numbers = map(NumberColumn, (counted, numpy.where(fresh, 1.0, alpha), slack))
+    return StructColumn(list, [values, times, *numbers, StructColumn(list, list(map(NumberColumn, before)))])

@@ -19,6 +19,9 @@ __all__ = ["ProcessorStates", "fresh_processors", "held_by_processors", "load_pr
 class ProcessorStates:
     """The state of a stream processor as operators have it: to and from the arrays of a program.
 
+    Who says no more than the state of one key (`load`, `stored`, `dues`) has one made for each; where keys are many,
+    `load_columns` and `stored_columns` in their place have the columns of all keys as they are.
+
     Parameters
     ----------
     processor : Processor
@@ -39,6 +42,18 @@ class ProcessorStates:
         """Return the state of a key, given the wake-ups asked for."""
         raise NotImplementedError
 
+    def load_columns(self, running: Running, query: QueryText, front: QueryText, numbers: Any, states: Column) -> None:
+        """Take over the states of the keys of a partition, whose numbers are an array, and the wake-ups asked for."""
+        own = states.values()
+        self.load(running, query, front, list(zip(numbers.tolist(), own, strict=True)))
+        if self.processor.timed:
+            load_dues(running, front, numbers, column_of(list(map(self.dues, own))), PROCESSOR)
+
+    def stored_columns(self, running: Running, front: QueryText, count: int) -> Column:
+        """Return the states of so many keys of a partition, by number; or one."""
+        dues = stored_dues(running, front, count, PROCESSOR) if self.processor.timed else nothing(count)
+        return column_of([self.stored(running, front, number, due) for number, due in enumerate(dues.values())])
+
     def dues(self, state: Any) -> list[int]:
         """Return the wake-ups asked for, of a state."""
         found: list[int] = state[-1]
@@ -58,24 +73,16 @@ def fresh_processors(read: Query) -> list[Any]:
 def load_processors(running: Running, query: QueryText, numbers: Any, states: Column) -> None:
     """Take over what the stream processor in front of a query holds: of each key of its partition, by number."""
     for front in query.fronts:
-        processor, own = processor_of_text(front), [state[0] for state in states.values()]
-        processor.states.load(running, query, front, list(zip(numbers.tolist(), own, strict=True)))
-        if processor.timed:
-            load_dues(running, front, numbers, column_of(list(map(processor.states.dues, own))), PROCESSOR)
+        (own,) = states.parts(1)
+        processor_of_text(front).states.load_columns(running, query, front, numbers, own)
 
 
 def stored_processors(running: Running, query: QueryText, count: int) -> Column:
     """Return the states of a query's stream processors: of so many keys of its partition, by number; or one."""
     if not query.fronts:
         return nothing(count)
-    return StructColumn(list, [_stored(running, front, count) for front in query.fronts])
-
-
-def _stored(running: Running, front: QueryText, count: int) -> Column:
-    processor = processor_of_text(front)
-    dues = (stored_dues(running, front, count, PROCESSOR) if processor.timed else nothing(count)).values()
-    states = processor.states
-    return column_of([states.stored(running, front, number, due) for number, due in enumerate(dues)])
+    fronts = [processor_of_text(front).states.stored_columns(running, front, count) for front in query.fronts]
+    return StructColumn(list, fronts)
 
 
 def held_by_processors(running: Running, query: QueryText) -> int:
