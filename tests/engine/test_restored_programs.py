@@ -16,6 +16,7 @@ from spdist.operators.partitions.partition import PartitionRuntime
 from spdist.operators.queries.query import SingleStreamQuery
 from spdist.operators.tables.table import Table
 from spdist.program.machine.compiler import interpreted
+from spdist.program.running.values import ProgramValues
 from tests.program.drawn_apps import START_MS, STREAM
 from tests.program.interpreted_programs import programs
 from tests.program.watched import Watched, checked_app
@@ -144,3 +145,65 @@ def test_no_key_has_a_call_of_its_own(name: str) -> None:
     few, many = calls(100), calls(1100)
     # Tables of texts grow now and then
     assert many - few < 100, (few, many)
+
+
+#: Queries in a partition.
+OF_KEYS = {
+    "deduplicate": "S#unique:deduplicate(sym, 9 sec) select sym, total",
+    "kslack": "S#reorder:kslack(total) select sym, total",
+    "akslack": "S#reorder:akslack(total, price) select sym, total",
+    "sliding": "S#window.length(3) select sym, avg(price) as a, max(price) as m group by sym",
+    "batch": "S#window.timeBatch(9 sec) select sym, sum(price) as s",
+    "delay": "S#window.delay(9 sec) select sym, kind",
+    "bound": "S#window.expression('count() < 3') select sym, sum(price) as s",
+    "join": "S#window.length(2) as a join S#window.unique:ever(sym) as b on a.sym == b.sym select a.sym, b.kind",
+    "pattern": "every a=S -> b=S[sym == 's9'] select a.sym as x, b.sym as y",
+    "counting pattern": "every a=S<2:> -> b=S[sym == 's9'] select a[0].sym as x, b.sym as y",
+    "ever": "S#window.unique:ever(sym) select sym, sum(price) as s",
+    "length": "S#window.unique:length(sym, 3) select sym, sum(price) as s",
+    "time": "S#window.unique:time(sym, 9 sec) select sym, sum(price) as s",
+    "time batch": "S#window.unique:timeBatch(sym, 9 sec) select sym, sum(price) as s",
+    "external batch": "S#window.unique:externalTimeBatch(sym, total, 9 sec, 0, 9 sec) select sym, sum(price) as s",
+    "frequent": "S#window.frequent(3, sym) select sym, kind",
+    "session": "S#window.session(9 sec, sym, 3 sec) select sym, kind",
+    "sort": "S#window.sort(3, sym, 'desc', price) select sym, kind",
+    "all": "S select sym, kind output every 9 sec",
+    "last": "S select sym, sum(price) as s group by sym output last every 9 sec",
+    "snapshot": "S#window.length(3) select sym, sum(price) as s group by sym output snapshot every 9 sec",
+}
+
+
+def parted(query: str, keys: int) -> Watched:
+    """Return an app with a query in a partition, which so many keys have given two events each."""
+    text = f"{STREAM} partition with (kind of S) begin from {query} insert into Out; end;"
+    one = Watched(checked_app(text), interpreted)
+    one.app.start(START_MS)
+    one.begin()
+    for turn in range(2):
+        one.run([(START_MS, (f"s{turn}", str(key), 1.5, None, None, turn, None)) for key in range(keys)])
+    return one
+
+
+@pytest.mark.parametrize("query", OF_KEYS.values(), ids=list(OF_KEYS))
+def test_a_state_is_stored_and_loaded_for_all_keys_together(query: str) -> None:
+    asked: list[list[int]] = []
+    for keys in (5, 50):
+        calls = [0, 0]
+
+        def counted(place: int, own: Callable[..., Any], calls: list[int] = calls) -> Callable[..., Any]:
+            def call(*given: Any) -> Any:
+                calls[place] += 1
+                return own(*given)
+
+            return call
+
+        one = parted(query, keys)
+        fresh = Watched(one.app.checked, interpreted)
+        names = ("stored", "loaded")
+        with ExitStack() as around:
+            for place, name in enumerate(names):
+                around.enter_context(patch.object(ProgramValues, name, counted(place, getattr(ProgramValues, name))))
+            fresh.restore(one.app.snapshot(), directly=True)
+        asked.append(calls)
+        assert min(calls) > 0
+    assert asked[0] == asked[1]
