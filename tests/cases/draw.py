@@ -43,7 +43,7 @@ JOINABLE = (
 #: Siddhi loses events of these that come in chunks or have no key, and pairs of a join that cuts those of a chunk.
 SPARING = ("unique:length(", "unique:lengthBatch(", "unique:firstLengthBatch(", "unique:time(")
 #: Of what these hold Siddhi forgets the least and the greatest.
-FORGETFUL = ("unique:ever", "unique:length(", "unique:time(")
+FORGETFUL = ("session", "unique:ever", "unique:length(", "unique:time(")
 EVENTS = ("", "", "", "all events ", "expired events ", "current events ")
 #: Windows of which Siddhi keeps one state for all keys of a partition.
 SHARED = ("expression", "unique:lengthBatch", "unique:timeBatch", "unique:firstLengthBatch")
