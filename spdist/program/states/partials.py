@@ -18,10 +18,10 @@ from spdist.operators.core.state_columns import (
     NumberColumn,
     StructColumn,
     ValueColumn,
-    column_of,
     in_turn,
     nothing,
     numbers_of,
+    ranges,
 )
 from spdist.operators.patterns.absence import ABSENT
 from spdist.program.parts import QueryText
@@ -209,22 +209,25 @@ class StoredMatches:
         times[real] = arrays[f"{prefix}_ts"][nodes[real]]
         if pattern.shares:
             gone[real] = arrays[f"{prefix}_expired"][nodes[real]] != 0
-        lists: list[list[Any]] = [[] for _ in self._sizes] if any(step.counted for step in pattern.steps) else []
-        slots = []
+        slots, lists = list[Column](), _Lists(len(self._sizes))
         for element in pattern.order:
             there, step = real.copy(), pattern.steps[element]
             if pattern.states is None and step.waiting is not None:
                 there[:] = False
             elif pattern.states is None and not pattern.shares:
                 there &= element < waits_at
-            slots.append(
-                _chains(self._running, self._query, element, nodes, there, owners, lists)
-                if step.counted
-                else self._events(element, nodes, there)
-            )
+            if step.counted:
+                counts = numpy.zeros(len(nodes), numpy.int64)
+                counts[there] = arrays[f"{prefix}_count{element}"][nodes[there]]
+                some = counts > 0
+                chains = _chains(self._running, self._query, element, nodes[some], counts[some])
+                places = numpy.zeros(len(nodes), numpy.int64)
+                places[some] = lists.places(owners[some], chains)
+                slots.append(NumberColumn(places, ~some))
+            else:
+                slots.append(self._events(element, nodes, there))
         rows = StructColumn(list, [NumberColumn(times), NumberColumn(gone), StructColumn(list, slots)])
-        held = column_of(lists) if lists else nothing(len(self._sizes))
-        return StructColumn(list, [held, ListColumn(list, NumberColumn(self._sizes), rows)])
+        return StructColumn(list, [lists.column(), ListColumn(list, NumberColumn(self._sizes), rows)])
 
     def _events(self, element: int, nodes: Any, there: Any) -> Column:
         """Return the events of an element; None where it has none."""
@@ -243,39 +246,67 @@ class StoredMatches:
         return in_turn(turns, [ValueColumn([None] * none), events, ValueColumn([ABSENT] * absent)])
 
 
-def _chains(
-    running: Running, query: QueryText, element: int, nodes: Any, there: Any, owners: Any, lists: Sequence[list[Any]]
-) -> ValueColumn:
-    """Return where in the list of its key the events of a counted element are; of those not read all is null."""
-    pattern = query.read
+class _Lists:
+    """The lists of events that the counted elements of all keys hold: of each key those of one element after another.
+
+    Parameters
+    ----------
+    count : int
+        How many keys there are.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._sizes = numpy.zeros(count, numpy.int64)
+        self._owners: list[Any] = []
+        self._chains: list[Column] = []
+
+    def places(self, owners: Any, chains: Column) -> Any:
+        """Return where lists of an element, in the order of their keys, are among those of their key."""
+        counts = numpy.bincount(owners, minlength=len(self._sizes))
+        found = self._sizes[owners] + ranges(numpy.zeros_like(counts), counts)
+        self._sizes += counts
+        self._owners.append(owners)
+        self._chains.append(chains)
+        return found
+
+    def column(self) -> ListColumn:
+        """Return the lists of each key."""
+        if not self._chains:
+            return nothing(len(self._sizes))
+        elements = numpy.repeat(numpy.arange(len(self._chains)), list(map(len, self._chains)))
+        order = numpy.argsort(numpy.concatenate(self._owners), kind="stable")
+        return ListColumn(list, NumberColumn(self._sizes), in_turn(elements[order], self._chains))
+
+
+def _chains(running: Running, query: QueryText, element: int, nodes: Any, counts: Any) -> ListColumn:
+    """Return the events of a counted element, so many of each node; of those that are not read all is null."""
+    pattern, arrays, prefix = query.read, running.arrays, query.name
     assert isinstance(pattern, Matched)
-    places, nodes = numpy.flatnonzero(there).tolist(), nodes[there]
-    found: list[int | None] = [None] * len(there)
-    counts = running.arrays[f"{query.name}_count{element}"][nodes].tolist()
-    first = running.arrays[f"{query.name}_first"][nodes].tolist()
-    indexes = [(False, 0)] + [(from_last, index) for one, from_last, index in pattern.others if one == element]
-    known = {}
-    for from_last, index in ((True, 0), *indexes):
-        place = pattern.known_place(element, from_last, index)
-        if place is not None:
-            times, rows = _events(running, query, element, nodes, place)
-            known[-1 - index if from_last else index] = list(zip(times.tolist(), rows.values(), strict=True))
-    nothing_read = (None,) * pattern.width(element)
-    for row, (place, owner, count) in enumerate(zip(places, owners[there].tolist(), counts, strict=True)):
-        if not count:
-            continue
-        time = known[-1][row][0]
-        chain = [(time, nothing_read)] * count
-        for index, events in known.items():
-            if -count <= index < count:
-                # An event may have several indexes, each with the attributes that are read by it.
-                known_so = zip(chain[index][1], events[row][1], strict=True)
-                chain[index] = time, tuple(b if a is None else a for a, b in known_so)
-        if element == 0:
-            chain[0] = first[row], chain[0][1]
-        found[place] = len(lists[owner])
-        lists[owner].append(chain)
-    return ValueColumn(found)
+    begins, total = numpy.cumsum(counts) - counts, int(counts.sum())
+    times = numpy.repeat(_times(running, query, element, nodes), counts)
+    if element == 0:
+        times[begins] = arrays[f"{prefix}_first"][nodes]
+    # An event may have several indexes, each with the attributes that are read by it
+    indexes = [(True, 0), (False, 0)] + [(last, index) for one, last, index in pattern.others if one == element]
+    columns: list[Column] = []
+    for attribute in range(pattern.width(element)):
+        values, nulls = None, numpy.ones(total, bool)
+        for from_last, index in dict.fromkeys(indexes):
+            base = pattern.known_place(element, from_last, index)
+            name = None if base is None else f"{prefix}_p_{base + attribute}"
+            if name is None or base is None or name not in arrays:
+                continue
+            values = numpy.zeros(total, arrays[name].dtype) if values is None else values
+            there = index < counts
+            at, own = (begins + (counts - 1 - index if from_last else index))[there], nodes[there]
+            fresh = nulls[at] & (arrays[f"{name}_n"][own] == 0)
+            values[at[fresh]], nulls[at[fresh]] = arrays[name][own[fresh]], False
+        type = pattern.types[pattern.bases[element] + attribute]
+        none = ValueColumn([None] * total)
+        columns.append(none if values is None else running.values.stored(values, nulls, type))
+    return ListColumn(
+        list, NumberColumn(counts), StructColumn(tuple, [NumberColumn(times), StructColumn(tuple, columns)])
+    )
 
 
 def _events(running: Running, query: QueryText, element: int, nodes: Any, base: int) -> tuple[Any, StructColumn]:
@@ -290,10 +321,15 @@ def _events(running: Running, query: QueryText, element: int, nodes: Any, base: 
             if name in arrays
             else ValueColumn([None] * len(nodes))
         )
-    first = f"{prefix}_first{element or ''}"
+    return _times(running, query, element, nodes), StructColumn(tuple, columns)
+
+
+def _times(running: Running, query: QueryText, element: int, nodes: Any) -> Any:
+    """Return when the events of an element came, in partial matches."""
+    pattern, arrays, first = query.read, running.arrays, f"{query.name}_first{element or ''}"
+    assert isinstance(pattern, Matched)
     timed = element in pattern.starts or pattern.steps[element].absent
-    times = arrays[first if timed and first in arrays else f"{prefix}_ts"][nodes]
-    return times, StructColumn(tuple, columns)
+    return arrays[first if timed and first in arrays else f"{query.name}_ts"][nodes]
 
 
 def constants(values: Sequence[Any], count: int) -> list[Column]:
