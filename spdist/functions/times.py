@@ -17,6 +17,7 @@ from spdist.functions.forms import Code, Site
 from spdist.java.calendars import MILLISECONDS, Weeks, add_unit, day_of, weeks_of
 from spdist.java.dates import pattern_of
 from spdist.java.dates_zoned import zone_of, zoned_pattern_of
+from spdist.java.numbers import wrap32
 from spdist.language import ast
 from spdist.language.types import Type
 
@@ -202,8 +203,8 @@ def _move(id: str, sign: int, folding: bool) -> None:
 
     def moved(time: Any, amount: int, unit: str, pattern: str = _DEFAULT) -> str:
         if isinstance(time, int):
-            return str(add_unit(time, sign * amount, unit.upper() if folding else unit))
-        return _write(add_unit(_read(time, pattern), sign * amount, unit.upper()), pattern)
+            return str(add_unit(time, wrap32(sign * amount), unit.upper() if folding else unit))
+        return _write(add_unit(_read(time, pattern), wrap32(sign * amount), unit.upper()), pattern)
 
     function(id, _constants(id, (2,), *_MOVES))(_unless_null(moved))
 

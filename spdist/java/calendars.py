@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from spdist.java.numbers import wrap32, wrap64
+
 __all__ = ["MILLISECONDS", "Day", "Fields", "Weeks", "add_unit", "day_number", "day_of", "weekday", "weeks_of"]
 
 #: Milliseconds of a day.
@@ -160,7 +162,7 @@ def weeks_of(locale: str) -> Weeks:
 # --- moving ------------------------------------------------------------------------------------------------------
 
 _SPANS = {"SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": MILLISECONDS, "WEEK": 7 * MILLISECONDS}
-_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+_MONTHS = {"MONTH": 1, "QUARTER": 3}
 
 
 def add_unit(time: int, amount: int, unit: str) -> int:
@@ -175,16 +177,22 @@ def add_unit(time: int, amount: int, unit: str) -> int:
     unit : str
         ``SECOND``, ``MINUTE``, ``HOUR``, ``DAY``, ``WEEK``, ``MONTH``, ``QUARTER`` or ``YEAR``; any other text moves
         nothing.
+
+    Notes
+    -----
+    What is beyond a long wraps, as in Java.
     """
     if unit in _SPANS:
-        return time + amount * _SPANS[unit]
-    if unit not in _MONTHS:
+        return wrap64(time + amount * _SPANS[unit])
+    if unit != "YEAR" and unit not in _MONTHS:
         return time
     number, rest = divmod(time, MILLISECONDS)
     day = day_of(number)
-    months = day.month - 1 + amount * _MONTHS[unit]
-    year, month = day.year + months // 12, months % 12 + 1
-    return day_number(year, month, min(day.day, days_of_month(year, month))) * MILLISECONDS + rest
+    # Years and months are ints there
+    years, months = (amount, 0) if unit == "YEAR" else (0, wrap32(amount * _MONTHS[unit]))
+    months = wrap32(day.month - 1 + months)
+    year, month = wrap32(day.year + years) + months // 12, months % 12 + 1
+    return wrap64(day_number(year, month, min(day.day, days_of_month(year, month))) * MILLISECONDS + rest)
 
 
 # --- fields ------------------------------------------------------------------------------------------------------

@@ -463,10 +463,8 @@ def _load_adapting(running: Running, front: QueryText, numbers: Any, states: Col
     arrays[f"{prefix}_value"][ranges(ends - looked_at, looked_at)] = numbers_of(values.items_held())[0]
     arrays[f"{prefix}_after"][:total] = numpy.arange(1, total + 1)
     arrays[f"{prefix}_after"][ends[some] - 1] = -1
-    arrays[f"{prefix}_first"][numbers[some]], arrays[f"{prefix}_last"][numbers[some]] = (
-        (ends - sizes)[some],
-        ends[some] - 1,
-    )
+    arrays[f"{prefix}_first"][numbers[some]] = (ends - sizes)[some]
+    arrays[f"{prefix}_last"][numbers[some]] = ends[some] - 1
     arrays[f"{prefix}_batch"][numbers[is_open]] = (ends - looked_at)[is_open]
     counted, alpha, slack = (numbers_of(one)[0] for one in rest)
     arrays[f"{front.name}_counted"][numbers], arrays[f"{front.name}_slack"][numbers] = counted, slack
