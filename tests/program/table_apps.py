@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import cycle
 from random import Random
 
 from tests.program.drawn_apps import STREAM, WITH_OBJECTS, drawn_condition
@@ -45,7 +47,34 @@ def asked_of(app: str) -> list[str]:
     if not tables:
         return []
     reads = [f"from {table} select *" for table in tables]
-    return [*reads, *reads, "from T select count() as n", f"delete {tables[0]} on true"]
+    found = [f"from {table} on {condition} select *" for table in tables for condition in _asked(app, table)]
+    # A few for each app: many apps have all of them
+    found = Random(app).sample(found, 6)
+    return [*reads, *reads, *found, "from T select count() as n", f"delete {tables[0]} on true"]
+
+
+#: Comparisons of an attribute with constants, by its type.
+_COMPARISONS = {
+    "string": ("{0} == 'a'", "'x' == {0}"),
+    "int": ("{0} > 0", "{0} <= 2L", "1 == {0}"),
+    "long": ("{0} < 3", "2 < {0}"),
+    "double": ("{0} >= 0.5", "{0} == 1.5f"),
+    "float": ("{0} < 1.5", "{0} == 0.5f"),
+    "bool": ("{0} == true", "false == {0}"),
+}
+
+
+def _asked(app: str, table: str) -> list[str]:
+    """Return conditions on the attributes of a table."""
+    attributes = re.search(rf"define table {table} \((.*?)\)", app)
+    assert attributes is not None
+    pairs = [attribute.split() for attribute in attributes[1].split(", ")]
+    tests = [test.format(f"{table}.{name}") for name, type in pairs for test in _COMPARISONS.get(type, ())]
+    name = pairs[-1][0]
+    both = [f"{one} {word} {other}" for one, other, word in zip(tests, tests[1:], cycle(("and", "or")), strict=False)]
+    first = tests[0] if tests else "true"
+    rest = f"not ({name} is null)", f"{name} is null or {first}", f"maximum(1, 2) == 2 and {first}", f"not ({first})"
+    return [*tests, *both, *rest, f"{first} and ({table}.{name} == {name}) in {table}"]
 
 
 def _change(random: Random, table: str, names: tuple[str, ...]) -> str:

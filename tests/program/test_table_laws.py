@@ -12,6 +12,7 @@ import pytest
 from spdist.engine.programs import state as programmed_state
 from spdist.language.checking.checked import CheckedApp
 from spdist.language.types import Type
+from spdist.operators.tables.table import Table
 from spdist.program.expressions import Value
 from spdist.program.joins import text as joins_text
 from spdist.program.joins.text import JoinWriter
@@ -92,7 +93,7 @@ def mutants() -> dict[str, Any]:
     def one_zero(value: Value) -> str:
         return f"key_bits({value.text} + 0.0)" if value.type is Type.DOUBLE else value.text
 
-    assigned = ChangeText._assigned
+    assigned, nodes = ChangeText._assigned, programmed_state.nodes_meeting
 
     return {
         "nulls in an index": patch.object(TableIndex, "without", lambda self, values: ""),
@@ -100,7 +101,8 @@ def mutants() -> dict[str, Any]:
         "a key that is taken": patch.object(TableText, "moves", taken),
         "the order of set": patch.object(ChangeText, "_assigned", lambda self, output: assigned(self, output)[::-1]),
         "what stays": patch.object(ChangeText, "_staying", lambda self, output: set(self._search.index)),
-        "rows of before": patch.object(programmed_state, "_reload_tables", lambda running, elements, retire: None),
+        "rows of before": patch.object(programmed_state, "_reloaded", lambda *given: True),
+        "rows that a query asks for": patch.object(programmed_state, "nodes_meeting", lambda *given: nodes(*given)[1:]),
         "where nothing is found": patch.object(JoinWriter, "_missing", lambda self, node: "False"),
         "the order of a map": patch.object(text, "key_rank", unordered),
         "the buckets of a map": patch.object(text, "key_rank", with_16_buckets),
@@ -245,3 +247,35 @@ def test_a_table_that_someone_uses_who_is_called_stays_with_the_operators() -> N
     assert own is not None and own.program is not None
     assert list(own.program.shape.tables) == ["L"]
     assert apps[1].chunks == apps[0].chunks
+
+
+@pytest.mark.parametrize(
+    ("asked", "rows"),
+    [
+        ("from T on T.volume == 7 select sym", 1),
+        ("from T on sym == 'a' and volume > 5 select count() as n", 2),
+        ("from T on volume < 3 or volume == 9 select *", 4),
+        ("from T on maximum(volume, 1) == 7 select *", 10),
+        ("from T select sym", 10),
+        ("update T set T.sym = 'z' on T.volume == 7", 10),
+        ("from L select sym", 0),
+        ("from L on (L.sym == 'a' and T.volume == 7) in T select sym", 10),
+    ],
+)
+def test_a_question_is_lent_what_it_may_find_and_no_other_tables(asked: str, rows: int) -> None:
+    apps = started(
+        f"""{STREAM} @PrimaryKey('volume') define table T (sym string, volume int);
+        define table L (sym string); from S select sym, volume insert into T; from S select sym insert into L;"""
+    )
+    lent, restore = list[int](), Table.restore
+
+    def counted(self: Table, state: Any) -> None:
+        restore(self, state)
+        lent.append(len(self) if self.id == "T" else 0)
+
+    for one in apps:
+        one.run([(START_MS + n, row("abc"[n % 3], n)) for n in range(10)])
+    with patch.object(Table, "restore", counted):
+        plain, other = (one.app.query(asked).rows for one in apps)
+    assert other == plain
+    assert max(lent, default=0) == rows

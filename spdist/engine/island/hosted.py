@@ -152,11 +152,14 @@ class HostedApp(LocalApp):
         super().restore(data)
 
     def query(self, text: str) -> Answer:
-        """Put a query to the running app; see `LocalApp.query`. A program lends tables and windows: O(their rows)."""
+        """Put a query to the running app; see `LocalApp.query`.
+
+        A program lends the tables and windows that it names: O(their rows); of a table that it only reads those rows
+        that meet its comparisons with constants.
+        """
         if self.programmed is None:
             return super().query(text)
-        with self.programmed.stores_lent(writes=not text.lstrip().startswith("from")):
-            return super().query(text)
+        return self._on_demand.answer(text, self.programmed.stores_lent)
 
     def held_rows(self) -> int:
         """Return how many rows are held; see `LocalApp.held_rows`."""

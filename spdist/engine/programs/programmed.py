@@ -30,6 +30,7 @@ from spdist.operators.base import ALWAYS, Arrival
 from spdist.operators.core.junction import Receiver, StreamPart
 from spdist.operators.core.state_columns import Column
 from spdist.operators.patterns.repeated_absences import MOST_PARTIALS
+from spdist.operators.tables.on_demand import Needs
 from spdist.operators.windows.reorder_kslack import TICK_MS
 from spdist.program.expressions import NotTyped
 from spdist.program.forms import forms_of
@@ -330,18 +331,12 @@ class Programmed:
         return self.active
 
     @contextmanager
-    def stores_lent(self, writes: bool) -> Iterator[None]:
-        """Let the operators have the rows of all tables and named windows: for a question between the app's events.
-
-        Parameters
-        ----------
-        writes : bool
-            Whether it may change them.
-        """
+    def stores_lent(self, needs: Needs) -> Iterator[None]:
+        """Let the operators have the rows that a question between the app's events needs."""
         if self.running is None:
             yield
             return
-        with lent_stores(self.running, self._elements, self.retire if writes else None):
+        with lent_stores(self.running, self._elements, needs, self.retire):
             yield
 
     def held_rows(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,7 @@ from spdist.engine.local.elements import AppElements
 from spdist.operators.base import Timers
 from spdist.operators.core.packed_columns import plain
 from spdist.operators.core.state_columns import Column, StructColumn, column_of
+from spdist.operators.tables.on_demand import Needs
 from spdist.operators.windows.named_window import NamedWindow
 from spdist.program.parts import Program, QueryText
 from spdist.program.read_shape import LoopWindow
@@ -20,8 +21,16 @@ from spdist.program.shape import Element, Keyed, Shape
 from spdist.program.states.bucket import LoopBuckets
 from spdist.program.states.partition import forget_keys, fresh_partition, load_partition, stored_partition
 from spdist.program.states.state import fresh_query, load_query, stored_query
-from spdist.program.states.table import FRESH_TABLE, clear_table, load_table, stored_table, used_tables
+from spdist.program.states.table import (
+    FRESH_TABLE,
+    clear_table,
+    load_table,
+    nodes_meeting,
+    stored_table,
+    used_tables,
+)
 from spdist.program.states.window import stored_windows
+from spdist.program.tables.shape import LoopTable
 from spdist.program.windows.kinds import CRON_RANK
 
 __all__ = [
@@ -108,7 +117,7 @@ def drop_state(running: Running, shape: Shape, elements: AppElements, timers: Ti
     """Take the state off the operators: the program has it, and its timers."""
     # Timers of cron rank behind those of all queries, under another number.
     timers.cancel_of({number for query in shape.queries for number in (query.number, CRON_RANK + query.number)})
-    _drop_lent(running, elements)
+    _drop_rows(elements, used_tables(running.program), _windows(running, elements))
     for element in shape.typed:
         if isinstance(element, Keyed):
             partition = elements.partition(element.number)
@@ -154,31 +163,27 @@ def forget_unused(running: Running) -> None:
 # Tables and named windows, also alone: those who ask look into them.
 
 
-def _windows(running: Running, elements: AppElements) -> list[tuple[QueryText, NamedWindow]]:
+#: A named window of a program, and that of the operators.
+_Named = tuple[QueryText, NamedWindow]
+
+
+def _windows(running: Running, elements: AppElements) -> list[_Named]:
     """Return the named windows that the program has, with those of the operators."""
     named = (query for query in running.program.queries if isinstance(query.read, LoopWindow))
     return [(query, elements.window(query.read.checked.name)) for query in named]
 
 
-def _store_lent(running: Running, elements: AppElements) -> None:
-    """Give the operators the rows of all tables and named windows."""
-    for table in used_tables(running.program):
-        elements.table(table.id).restore(plain(stored_table(running, table)))
-    for query, window in _windows(running, elements):
-        window.restore(plain(stored_windows(running, query, 1)))
-
-
-def _drop_lent(running: Running, elements: AppElements) -> None:
-    """Take the rows of all tables and named windows off the operators: the program has them."""
-    for table in used_tables(running.program):
+def _drop_rows(elements: AppElements, tables: Sequence[LoopTable], windows: Sequence[_Named]) -> None:
+    """Take the rows of tables and named windows off the operators: the program has them."""
+    for table in tables:
         elements.table(table.id).restore(FRESH_TABLE)
-    for query, window in _windows(running, elements):
+    for query, window in windows:
         window.restore(fresh_query(query.read)[1])
 
 
 @contextmanager
-def lent_stores(running: Running, elements: AppElements, retire: Callable[[str], None] | None) -> Iterator[None]:
-    """Let the operators have the rows of all tables and named windows, in a ``with`` statement.
+def lent_stores(running: Running, elements: AppElements, needs: Needs, retire: Callable[[str], None]) -> Iterator[None]:
+    """Let the operators have the rows that a question needs, in a ``with`` statement.
 
     Parameters
     ----------
@@ -186,35 +191,44 @@ def lent_stores(running: Running, elements: AppElements, retire: Callable[[str],
         The program.
     elements : AppElements
         The operators.
-    retire : callable, optional
-        Given where rows of tables may be changed; called with the reason where a value is not of its type then, and the
-        operators keep the rows.
+    needs : Needs
+        What it needs.
+    retire : callable
+        Called with the reason where rows are changed, and a value is not of its type then: the operators keep the rows.
     """
-    _store_lent(running, elements)
+    tables = [table for table in used_tables(running.program) if table.id in needs.names]
+    windows = [one for one in _windows(running, elements) if one[0].read.checked.name in needs.names]
+    for table in tables:
+        test = needs.test if table.id == needs.store else None
+        nodes = None if test is None else nodes_meeting(running, table, test, needs.values)
+        elements.table(table.id).restore(plain(stored_table(running, table, nodes)))
+    for query, window in windows:
+        window.restore(plain(stored_windows(running, query, 1)))
     try:
         yield
     finally:
-        for query, window in _windows(running, elements):
+        for query, window in windows:
             if window.window.looked and f"{query.name}_looked" in running.arrays:
                 # Whoever asks looks into a batch, which says what is shown of it when it leaves.
                 running.arrays[f"{query.name}_looked"][0] = window.window.looked
-        if retire is not None:
-            _reload_tables(running, elements, retire)
-        else:
-            _drop_lent(running, elements)
+        if not needs.writes or _reloaded(running, elements, tables, retire):
+            _drop_rows(elements, tables, windows)
 
 
-def _reload_tables(running: Running, elements: AppElements, retire: Callable[[str], None]) -> None:
-    tables = [(table, elements.table(table.id)) for table in used_tables(running.program)]
+def _reloaded(
+    running: Running, elements: AppElements, tables: Sequence[LoopTable], retire: Callable[[str], None]
+) -> bool:
+    """Let the program have the rows of tables again; tells whether it does, else the operators keep all."""
+    held = [(table, elements.table(table.id)) for table in tables]
     try:
-        for table, own in tables:
+        for table, own in held:
             clear_table(running, table)
             load_table(running, table, column_of([own.snapshot()]))
     except (ValueError, OverflowError, TypeError):  # a long in an int column
-        changed = [(own, own.snapshot()) for _, own in tables]
+        changed = [(own, own.snapshot()) for _, own in held]
         # This has the operators take the program's rows, those before the question: they get the changed ones back.
         retire("a table has a value that is not of its type")
         for own, rows in changed:
             own.restore(rows)
-    else:
-        _drop_lent(running, elements)
+        return False
+    return True

@@ -10,6 +10,7 @@ own words.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from spdist.operators.core.junction import ObserverFailed
 from spdist.operators.expressions.codegen import Bindings, Frame, build, indent
 from spdist.operators.expressions.expression import ExpressionWriter
 from spdist.operators.expressions.lookup import FindingPlan
+from spdist.operators.expressions.pushdown import Test, push
 from spdist.operators.expressions.readers import InputReader, RowReader
 from spdist.operators.joins.sides import AggregationStore
 from spdist.operators.selection.selector import SelectClause, SelectorOutput, SelectorState
@@ -33,7 +35,7 @@ from spdist.operators.tables.table import Table
 from spdist.operators.tables.writes import table_writer
 from spdist.operators.windows.named_window import NamedWindow
 
-__all__ = ["Answer", "OnDemandQueries"]
+__all__ = ["Answer", "Lends", "Needs", "OnDemandQueries"]
 
 _NO_TIME = -1
 #: How many queries stay compiled.
@@ -54,6 +56,40 @@ class Answer:
 
     schema: Schema
     rows: list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a query needs of the app's stores while it runs.
+
+    Parameters
+    ----------
+    store : str
+        Id of the one that it reads or changes.
+    others : frozenset of str
+        Those that ``in`` looks into.
+    writes : bool
+        Whether rows may be changed.
+    test : Test, optional
+        Holds at least for the rows that the query finds; None where all are needed.
+    values : tuple
+        What the test compares with.
+    """
+
+    store: str
+    others: frozenset[str]
+    writes: bool
+    test: Test | None = None
+    values: tuple[Any, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The ids of all stores."""
+        return self.others | {self.store}
+
+
+#: Lets operators have what a query needs while it runs.
+Lends = Callable[[Needs], AbstractContextManager[None]]
 
 
 class OnDemandQueries:
@@ -77,10 +113,17 @@ class OnDemandQueries:
         # Also what `in` looks into.
         self._catalog = replace(catalog, stores={id: _seen(store) for id, store in stores.items()})
         self._clock = clock
-        self._compiled: dict[str, Callable[[], Answer]] = {}
+        self._compiled: dict[str, tuple[Callable[[], Answer], Needs]] = {}
 
-    def answer(self, text: str) -> Answer:
+    def answer(self, text: str, lends: Lends = lambda _: nullcontext()) -> Answer:
         """Return what the query gives.
+
+        Parameters
+        ----------
+        text : str
+            The query.
+        lends : callable
+            Lets the stores have their rows while it runs, where somebody else has them.
 
         Raises
         ------
@@ -93,8 +136,9 @@ class OnDemandQueries:
         """
         try:
             # Put back behind all others once it has run: the first one is the one asked longest ago.
-            run = self._compiled.pop(text, None) or self._compile(text)
-            answer = run()
+            run, needs = compiled = self._compiled.pop(text, None) or self._compile(text)
+            with lends(needs):
+                answer = run()
         except (OnDemandQueryError, SiddhiSyntaxError, DuplicateDefinitionError):
             raise
         except ObserverFailed as failed:  # the database behind a table
@@ -104,12 +148,12 @@ class OnDemandQueries:
         except Exception as error:
             message = f"The query fails: {type(error).__name__}: {error}"
             raise OnDemandQueryError(message, text=text) from error
-        self._compiled[text] = run
+        self._compiled[text] = compiled
         if len(self._compiled) > _REMEMBERED:
             del self._compiled[next(iter(self._compiled))]
         return answer
 
-    def _compile(self, text: str) -> Callable[[], Answer]:
+    def _compile(self, text: str) -> tuple[Callable[[], Answer], Needs]:
         checked = check_on_demand(parse_on_demand(text), self._app, self._catalog, text)
         plan = _Plan(checked, self._catalog, self._clock)
         store = self._stores[checked.store]
@@ -117,9 +161,20 @@ class OnDemandQueries:
             message = f"'{checked.store}' puts out current events only, and keeps none that a query could read"
             raise OnDemandQueryError(message, text=text, hint="Define it without 'output current events'.")
         if checked.query.store is not None:
-            return plan.reading(store)
+            return plan.reading(store), _needs(checked, self._catalog)
         assert isinstance(store, TableStore)
-        return plan.writing(store)
+        return plan.writing(store), _needs(checked, self._catalog)
+
+
+def _needs(checked: CheckedOnDemand, catalog: Catalog) -> Needs:
+    """Return what a query needs."""
+    reads = checked.query.store is not None
+    others = frozenset(node.table for node in checked.query.walk() if isinstance(node, ast.In))
+    pushed = push(checked.query.on, checked.scope, 0, catalog) if reads else None
+    values = () if pushed is None else [value.value for value in pushed.values if isinstance(value, ast.Literal)]
+    if pushed is None or len(values) < len(pushed.values):
+        return Needs(checked.store, others, not reads)
+    return Needs(checked.store, others, not reads, pushed.test, tuple(values))
 
 
 class _Plan:

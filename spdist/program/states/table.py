@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
 
+from spdist.language.types import Type
 from spdist.operators.core.state_columns import Column, ListColumn, NumberColumn, StructColumn
+from spdist.operators.expressions.pushdown import Every, NullTest, Some, Test
 from spdist.program.parts import Program
 from spdist.program.running.running import Running
 from spdist.program.states.key_words import key_numbers, words_of
@@ -14,8 +18,10 @@ from spdist.program.states.nodes import runs, walked
 from spdist.program.tables.shape import LoopTable
 from spdist.program.tables.text import COUNT, MOST, NEXT, REFUSED, TableIndex, indexes_of
 
-__all__ = ["FRESH_TABLE", "clear_table", "load_table", "row_nodes", "stored_table", "used_tables"]
+__all__ = ["FRESH_TABLE", "clear_table", "load_table", "nodes_meeting", "row_nodes", "stored_table", "used_tables"]
 
+#: How values are compared.
+_COMPARED = {"==": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 #: The state of a table without rows.
 FRESH_TABLE = (0, 0, (), 0)
 
@@ -94,10 +100,36 @@ def row_nodes(running: Running, table: LoopTable) -> Any:
     return order
 
 
-def stored_table(running: Running, table: LoopTable) -> Column:
-    """Return the rows of a table as its operators have them, a column of one value; they are numbered anew."""
+def nodes_meeting(running: Running, table: LoopTable, test: Test, values: Sequence[Any]) -> Any:
+    """Return the nodes of the rows of a table that meet a test, in its order."""
+    nodes = row_nodes(running, table)
+    return nodes[_met(running, table, nodes, test, values)]
+
+
+def _met(running: Running, table: LoopTable, nodes: Any, test: Test, values: Sequence[Any]) -> Any:
+    """Return which nodes meet a test, as an array of bools."""
+    if isinstance(test, Every | Some):
+        parts = [_met(running, table, nodes, part, values) for part in test.parts]
+        return (numpy.logical_and if isinstance(test, Every) else numpy.logical_or).reduce(parts)
+    nulls = running.arrays[f"{table.name}_{test.attribute}_n"][nodes] != 0
+    if isinstance(test, NullTest):
+        return nulls
+    value, type = values[test.value], table.schema.types[test.attribute]
+    number = running.texts.number(value) if type is Type.STRING else value
+    return ~nulls & _COMPARED[test.op](running.arrays[f"{table.name}_{test.attribute}"][nodes], number)
+
+
+def stored_table(running: Running, table: LoopTable, nodes: Any = None) -> Column:
+    """Return the rows of a table as its operators have them, a column of one value; they are numbered anew.
+
+    Where nodes are given, only these rows are there: in the order of the table, as if it had the others, too.
+    """
     arrays, name = running.arrays, table.name
-    nodes, info = row_nodes(running, table), arrays[f"{name}_info"]
+    info = arrays[f"{name}_info"].copy()
+    if nodes is None:
+        nodes = row_nodes(running, table)
+    else:
+        info[MOST] = max(info[MOST], info[COUNT])
     columns = [
         running.values.stored(arrays[f"{name}_{place}"][nodes], arrays[f"{name}_{place}_n"][nodes], type)
         for place, type in enumerate(table.schema.types)
