@@ -256,6 +256,7 @@ def test_a_table_that_someone_uses_who_is_called_stays_with_the_operators() -> N
         ("from T on sym == 'a' and volume > 5 select count() as n", 2),
         ("from T on volume < 3 or volume == 9 select *", 4),
         ("from T on maximum(volume, 1) == 7 select *", 10),
+        ("from T on sym == '\ud800' or volume == 7 select *", 1),
         ("from T select sym", 10),
         ("update T set T.sym = 'z' on T.volume == 7", 10),
         ("from L select sym", 0),

@@ -114,9 +114,13 @@ def _met(running: Running, table: LoopTable, nodes: Any, test: Test, values: Seq
     nulls = running.arrays[f"{table.name}_{test.attribute}_n"][nodes] != 0
     if isinstance(test, NullTest):
         return nulls
-    value, type = values[test.value], table.schema.types[test.attribute]
-    number = running.texts.number(value) if type is Type.STRING else value
-    return ~nulls & _COMPARED[test.op](running.arrays[f"{table.name}_{test.attribute}"][nodes], number)
+    value = values[test.value]
+    if table.schema.types[test.attribute] is Type.STRING:
+        try:
+            value = running.texts.number(value)
+        except UnicodeEncodeError:  # half a character, which no row of a program has
+            return numpy.zeros(len(nodes), bool)
+    return ~nulls & _COMPARED[test.op](running.arrays[f"{table.name}_{test.attribute}"][nodes], value)
 
 
 def stored_table(running: Running, table: LoopTable, nodes: Any = None) -> Column:
