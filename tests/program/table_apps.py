@@ -70,7 +70,7 @@ def _asked(app: str, table: str) -> list[str]:
     assert attributes is not None
     pairs = [attribute.split() for attribute in attributes[1].split(", ")]
     tests = [test.format(f"{table}.{name}") for name, type in pairs for test in _COMPARISONS.get(type, ())]
-    name = pairs[-1][0]
+    name = [name for name, type in pairs if type != "object"][-1]
     both = [f"{one} {word} {other}" for one, other, word in zip(tests, tests[1:], cycle(("and", "or")), strict=False)]
     first = tests[0] if tests else "true"
     rest = f"not ({name} is null)", f"{name} is null or {first}", f"maximum(1, 2) == 2 and {first}", f"not ({first})"
