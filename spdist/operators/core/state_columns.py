@@ -79,9 +79,8 @@ class Column:
         return numpy.array(list(map(len, values)), numpy.int64)
 
     def known(self) -> Any:
-        """Return which values are not null, as an array."""
-        values = self.values()
-        return numpy.array([value is not None for value in values], bool)
+        """Return which values are not null, as an array: all, unless a column says otherwise."""
+        return numpy.ones(len(self), bool)
 
     def parts(self, width: int) -> Sequence[Column]:
         """Return a column for each place of lists or tuples; ValueError where not all have so many."""
@@ -116,6 +115,10 @@ class ValueColumn(Column):
     def values(self) -> list[Any]:
         """Return the values."""
         return self.items
+
+    def known(self) -> Any:
+        """Return which values are not null, as an array."""
+        return numpy.array([value is not None for value in self.items], bool)
 
     def packed(self) -> list[Any]:
         """Return plain data."""
@@ -218,10 +221,6 @@ class StructColumn(Column):
         rows = zip(*(column.values() for column in self.columns), strict=True)
         return list(rows) if self.kind is tuple else list(map(self.kind, rows))
 
-    def known(self) -> Any:
-        """Return that no value is null."""
-        return numpy.ones(len(self), bool)
-
     def packed(self) -> list[Any]:
         """Return plain data."""
         return [self.form, KINDS.index(self.kind), [column.packed() for column in self.columns]]
@@ -258,10 +257,6 @@ class ListColumn(Column):
         runs = _cut(self.held.values(), self.lengths)
         return list(runs) if self.kind is list else list(map(self.kind, runs))
 
-    def known(self) -> Any:
-        """Return that no value is null."""
-        return numpy.ones(len(self), bool)
-
     def packed(self) -> list[Any]:
         """Return plain data."""
         return [self.form, KINDS.index(self.kind), self.lengths.packed(), self.held.packed()]
@@ -296,15 +291,11 @@ class MapColumn(Column):
         """Return the dictionaries."""
         return list(map(dict, self._pairs()))
 
-    def known(self) -> Any:
-        """Return that no value is null."""
-        return numpy.ones(len(self), bool)
-
     def packed(self) -> list[Any]:
         """Return plain data."""
         return [self.form, self.lengths.packed(), self.keys.packed(), self.held.packed()]
 
-    def at(self, places: Any) -> Column:
+    def at(self, places: Any) -> MapColumn:
         """Return the dictionaries at some places."""
         within = _within(self.sizes(), places)
         return MapColumn(self.lengths.at(places), self.keys.at(within), self.held.at(within))
@@ -341,11 +332,10 @@ class HashMapColumn(MapColumn):
         # Not `super`: a class with slots is another one than that in whose body this stands
         return [*MapColumn.packed(self), self.capacities.packed()]
 
-    def at(self, places: Any) -> Column:
+    def at(self, places: Any) -> HashMapColumn:
         """Return the maps at some places."""
-        within = _within(self.sizes(), places)
-        found = self.lengths.at(places), self.keys.at(within), self.held.at(within)
-        return HashMapColumn(*found, self.capacities.at(places))
+        found = MapColumn.at(self, places)
+        return HashMapColumn(found.lengths, found.keys, found.held, self.capacities.at(places))
 
 
 @dataclass(frozen=True, slots=True)
