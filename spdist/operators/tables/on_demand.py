@@ -160,10 +160,11 @@ class OnDemandQueries:
         if isinstance(store, NamedWindow) and not store.readable:
             message = f"'{checked.store}' puts out current events only, and keeps none that a query could read"
             raise OnDemandQueryError(message, text=text, hint="Define it without 'output current events'.")
-        if checked.query.store is not None:
-            return plan.reading(store), _needs(checked, self._catalog)
+        needs = _needs(checked, self._catalog)
+        if not needs.writes:
+            return plan.reading(store), needs
         assert isinstance(store, TableStore)
-        return plan.writing(store), _needs(checked, self._catalog)
+        return plan.writing(store), needs
 
 
 def _needs(checked: CheckedOnDemand, catalog: Catalog) -> Needs:
