@@ -12,7 +12,7 @@ from spdist.program.running.running import Running
 from spdist.program.states.nodes import walked
 from spdist.program.timer_text import RATE_LIMIT, rank
 
-__all__ = ["load_dues", "stored_dues", "window_dues", "with_due"]
+__all__ = ["asked_again", "load_dues", "next_wakes", "stored_dues", "window_dues", "with_due"]
 
 
 def load_dues(running: Running, query: QueryText, numbers: Any, dues: Column, operator: int = 0) -> None:
@@ -58,6 +58,35 @@ def stored_dues(running: Running, query: QueryText, count: int, operator: int = 
 def window_dues(running: Running, query: QueryText, count: int) -> ListColumn:
     """Return the wake-ups that the windows of so many keys have asked for; none where the program has no timers."""
     return stored_dues(running, query, count, query.operator) if query.read.timed else nothing(count)
+
+
+def asked_again(running: Running, dues: ListColumn, times: Any, asleep: Any, span: int) -> tuple[Any, ListColumn]:
+    """Let keys that sleep ask for their wake-ups again, which operators would have asked for all the time.
+
+    Parameters
+    ----------
+    running, dues
+        The program, and the wake-ups asked for.
+    times : numpy.ndarray
+        Of each key when it would have been woken first.
+    asleep : numpy.ndarray of bool
+        Which of them sleep.
+    span : int
+        After how many ms each of their wake-ups would have asked for the next one.
+
+    Returns
+    -------
+    tuple
+        Of each key when it is woken next, behind all that has fired where it sleeps; and the wake-ups.
+    """
+    times = times.copy()
+    times[asleep] = next_wakes(running, times[asleep], span)
+    return times, with_due(dues, asleep, times[asleep])
+
+
+def next_wakes(running: Running, times: Any, span: int) -> Any:
+    """Return when what would have been woken then, and every `span` ms since, is woken next, behind all that fired."""
+    return times + numpy.maximum(0, (int(running.arrays["timers_until"][0]) - times) // span + 1) * span
 
 
 def with_due(dues: ListColumn, those: Any, times: Any) -> ListColumn:

@@ -82,6 +82,20 @@ def key_numbers(running: Rooms, table: str, words: Any) -> Any:
     return found
 
 
+def key_owners(running: Rooms, query: QueryText, table: str) -> tuple[Any, Any]:
+    """Return the numbers of all keys in a table, and the number of the partition's key of each."""
+    slots = running.arrays[f"{table}_slots"]
+    numbers = numpy.sort(slots[slots >= 0])
+    if query.keyed is None:
+        return numbers, numpy.zeros(len(numbers), numpy.int64)
+    return numbers, words_of_keys(running, table, numbers)[:, 0]
+
+
+def words_of_keys(running: Rooms, table: str, numbers: Any) -> Any:
+    """Return the words of the keys with these numbers in a table; in a partition the first is the number of its key."""
+    return running.arrays[f"{table}_keys"].reshape(-1, running.program.arrays.tables[table].width)[numbers]
+
+
 # Keys of partitions: texts, whatever the type.
 
 
@@ -110,26 +124,12 @@ def key_texts(running: Rooms, words: Any, type: Type) -> list[str]:
 # Keys of which a window has one event each.
 
 
-def key_owners(running: Rooms, query: QueryText) -> tuple[Any, Any]:
-    """Return the numbers of all keys, and the number of the partition's key of each."""
-    slots = running.arrays[f"{query.name}_u_k_slots"]
-    numbers = numpy.sort(slots[slots >= 0])
-    words = words_of_keys(running, query, numbers)
-    return numbers, numpy.zeros(len(numbers), numpy.int64) if query.keyed is None else words[:, 0]
-
-
 def known_keys(running: Rooms, query: QueryText, unique: Unique, numbers: Any) -> Column:
     """Return the keys with these numbers."""
-    words = words_of_keys(running, query, numbers)
+    words = words_of_keys(running, f"{query.name}_u_k", numbers)
     type = Type.DOUBLE if unique.type in _REALS else unique.type
     own = words[:, -2]
     keys = running.values.stored(real_values(own) if type is Type.DOUBLE else own, words[:, -1], type)
     if unique.as_text and not (type is Type.STRING and keys.known().all()):
         return ValueColumn(list(map(text_of, keys.values())))
     return ValueColumn(list(map(box_float, keys.values()))) if unique.type is Type.FLOAT else keys
-
-
-def words_of_keys(running: Rooms, query: QueryText, numbers: Any) -> Any:
-    """Return the words of the keys with these numbers: the value, whether it is null, and before them its key."""
-    table = f"{query.name}_u_k"
-    return running.arrays[f"{table}_keys"].reshape(-1, running.program.arrays.tables[table].width)[numbers]

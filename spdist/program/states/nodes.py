@@ -27,7 +27,14 @@ from spdist.operators.core.state_columns import (
 )
 from spdist.program.parts import QueryText
 from spdist.program.running.running import Running
-from spdist.program.states.key_words import key_numbers, real_key, real_values, words_of
+from spdist.program.states.key_words import (
+    key_numbers,
+    key_owners,
+    real_key,
+    real_values,
+    words_of,
+    words_of_keys,
+)
 from spdist.program.windows.kinds import EARLIEST
 
 __all__ = [
@@ -41,6 +48,7 @@ __all__ = [
     "rows_of",
     "runs",
     "stored_list",
+    "stored_values",
     "times_of",
     "walked",
 ]
@@ -228,6 +236,14 @@ def events_of_nodes(running: Running, query: QueryText, order: Any) -> StructCol
     return StructColumn(tuple, [NumberColumn(times), StructColumn(tuple, columns)])
 
 
+def stored_values(running: Running, name: str, places: Any, type: Type) -> Column:
+    """Return the values of an array at some places; nulls where the program has no such array, as nobody reads it."""
+    arrays = running.arrays
+    if name not in arrays:
+        return ValueColumn([None] * len(places))
+    return running.values.stored(arrays[name][places], arrays[f"{name}_n"][places], type)
+
+
 def group_words(running: Running, query: QueryText, instances: Any, keys: Column) -> Any:
     """Return the words of the keys of groups, given the number of the partition's key of each.
 
@@ -248,12 +264,9 @@ def group_words(running: Running, query: QueryText, instances: Any, keys: Column
 
 def group_keys(running: Running, query: QueryText, table: str) -> tuple[Any, Any, Column]:
     """Return the numbers of all groups in a table, the number of the partition's key of each, and its own key."""
-    slots_of = running.arrays[f"{table}_slots"]
-    numbers = numpy.sort(slots_of[slots_of >= 0])
-    width = running.program.arrays.tables[table].width
-    words = running.arrays[f"{table}_keys"].reshape(-1, width)[numbers]
-    first = 0 if query.keyed is None else 1
-    bits = words[:, width - 1]
+    numbers, owners = key_owners(running, query, table)
+    words, first = words_of_keys(running, table, numbers), 0 if query.keyed is None else 1
+    bits = words[:, -1]
     parts: list[Column] = []
     for bit, place in enumerate(query.grouped):
         type, values = query.read.types[place], words[:, first + bit]
@@ -263,4 +276,4 @@ def group_keys(running: Running, query: QueryText, table: str) -> tuple[Any, Any
         else:
             parts.append(running.values.stored(values, nulls, type))
     keys = parts[0] if len(parts) == 1 else StructColumn(tuple, parts)
-    return numbers, words[:, 0] if first else numpy.zeros(len(numbers), numpy.int64), keys
+    return numbers, owners, keys

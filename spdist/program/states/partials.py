@@ -27,6 +27,7 @@ from spdist.operators.patterns.absence import ABSENT
 from spdist.program.parts import QueryText
 from spdist.program.patterns.shape import Matched
 from spdist.program.running.running import Running
+from spdist.program.states.nodes import stored_values
 
 __all__ = ["LoadedMatches", "StoredMatches", "constants"]
 
@@ -293,8 +294,7 @@ def _chains(running: Running, query: QueryText, element: int, nodes: Any, counts
         values, nulls = None, numpy.ones(total, bool)
         for from_last, index in dict.fromkeys(indexes):
             base = pattern.known_place(element, from_last, index)
-            name = None if base is None else f"{prefix}_p_{base + attribute}"
-            if name is None or base is None or name not in arrays:
+            if base is None or (name := f"{prefix}_p_{base + attribute}") not in arrays:
                 continue
             values = numpy.zeros(total, arrays[name].dtype) if values is None else values
             there = index < counts
@@ -311,16 +311,10 @@ def _chains(running: Running, query: QueryText, element: int, nodes: Any, counts
 
 def _events(running: Running, query: QueryText, element: int, nodes: Any, base: int) -> tuple[Any, StructColumn]:
     """Return the events of an element in partial matches, whose attributes have places from `base` on."""
-    pattern, arrays, prefix = query.read, running.arrays, query.name
+    pattern = query.read
     assert isinstance(pattern, Matched)
-    columns: list[Column] = []
-    for place in range(base, base + pattern.width(element)):
-        name = f"{prefix}_p_{place}"
-        columns.append(
-            running.values.stored(arrays[name][nodes], arrays[f"{name}_n"][nodes], pattern.types[place])
-            if name in arrays
-            else ValueColumn([None] * len(nodes))
-        )
+    places = range(base, base + pattern.width(element))
+    columns = [stored_values(running, f"{query.name}_p_{place}", nodes, pattern.types[place]) for place in places]
     return _times(running, query, element, nodes), StructColumn(tuple, columns)
 
 

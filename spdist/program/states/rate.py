@@ -24,9 +24,9 @@ from spdist.program.parts import QueryText, ticks
 from spdist.program.queries.snapshot_text import ContentWriter, GroupsWriter, shown_totals, snapshot_writer
 from spdist.program.running.running import Running
 from spdist.program.shape import Query
-from spdist.program.states.dues import load_dues, stored_dues, with_due
+from spdist.program.states.dues import asked_again, load_dues, stored_dues
 from spdist.program.states.key_words import key_numbers
-from spdist.program.states.nodes import group_keys, group_words, link_lists, walked
+from spdist.program.states.nodes import group_keys, group_words, link_lists, stored_values, walked
 from spdist.program.states.window import note_numbers
 from spdist.program.timer_text import RATE_LIMIT
 
@@ -226,13 +226,8 @@ def _stored_held(running: Running, query: QueryText, count: int) -> HeldResults:
     """Return what is held back for so many keys."""
     prefix, arrays = f"{query.name}_l", running.arrays
     sizes, order = walked(running, arrays[f"{prefix}_head"][:count], arrays[f"{prefix}_next"])
-    columns: list[Column] = []
-    for place, type in enumerate(query.read.checked.output.types):
-        name = f"{prefix}_{place}"
-        if name in arrays:
-            columns.append(running.values.stored(arrays[name][order], arrays[f"{name}_n"][order], type))
-        else:
-            columns.append(ValueColumn([None] * len(order)))
+    types = enumerate(query.read.checked.output.types)
+    columns = [stored_values(running, f"{prefix}_{place}", order, type) for place, type in types]
     # Where results are all of one kind, nobody notes it
     kinds = numpy.full(len(order), EXPIRED if query.read.events == "expired" else CURRENT)
     if f"{prefix}_kind" in arrays:
@@ -254,12 +249,10 @@ def _ticking(running: Running, query: QueryText, count: int) -> tuple[Column, Co
     """
     rate = query.read.checked.query.rate
     assert rate is not None and rate.time is not None
-    span, until = rate.time.milliseconds, int(running.arrays["timers_until"][0])
-    dues = stored_dues(running, query, count, RATE_LIMIT)
-    ticks_at, asleep = running.arrays[f"{query.name}_l_tick"][:count].copy(), dues.sizes() == 0
+    ticks_at, dues = running.arrays[f"{query.name}_l_tick"][:count], stored_dues(running, query, count, RATE_LIMIT)
     # Ticks that passed while it slept had nothing to let go on
-    ticks_at[asleep] += numpy.maximum(0, (until - ticks_at[asleep]) // span + 1) * span
-    return NumberColumn(ticks_at), with_due(dues, asleep, ticks_at[asleep])
+    ticks_at, dues = asked_again(running, dues, ticks_at, dues.sizes() == 0, rate.time.milliseconds)
+    return NumberColumn(ticks_at), dues
 
 
 def _stored_snapshot(running: Running, query: QueryText, held: HeldResults) -> Column:
@@ -282,12 +275,6 @@ def _stored_snapshot(running: Running, query: QueryText, held: HeldResults) -> C
 
 def _stored_totals(running: Running, query: QueryText, groups: Any) -> Column:
     """Return the totals of groups."""
-    columns, types = list[Column](), query.read.checked.output.types
-    for place in shown_totals(query.read):
-        name = f"{query.name}_l_t_{place}"
-        if name in running.arrays:
-            values, nulls = (running.arrays[one][groups] for one in (name, f"{name}_n"))
-            columns.append(running.values.stored(values, nulls, types[place]))
-        else:
-            columns.append(ValueColumn([None] * len(groups)))
+    types, shown = query.read.checked.output.types, shown_totals(query.read)
+    columns = [stored_values(running, f"{query.name}_l_t_{place}", groups, types[place]) for place in shown]
     return StructColumn(tuple, columns) if columns else ValueColumn([()] * len(groups))

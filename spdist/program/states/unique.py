@@ -151,7 +151,7 @@ def load_unique(running: Running, query: QueryText, window: Kept, numbers: Any, 
 def _hashes(running: Running, query: QueryText, unique: Unique, own: Any, keys: Column) -> Any:
     """Return the spread hash codes of keys, given their numbers, too."""
     if unique.type is Type.STRING:
-        texts, nulls = words_of_keys(running, query, own)[:, -2:].T
+        texts, nulls = words_of_keys(running, f"{query.name}_u_k", own)[:, -2:].T
         return spread_hashes(running, numpy.ascontiguousarray(texts), nulls)
     return [bucket_of(key, _ALL) for key in keys.values()]
 
@@ -233,7 +233,7 @@ def list_keys(running: Running, query: QueryText, window: Kept) -> None:
     own, more, many = (running.arrays.get(f"{query.name}_{name}") for name in ("own", "more", "owned"))
     if own is None or more is None or many is None or window.found is not Found.MAP or window.unique is None:
         return
-    numbers, instances = key_owners(running, query)
+    numbers, instances = key_owners(running, query, f"{query.name}_u_k")
     own[:], many[:] = -1, 0  # that of a window which somebody has looked at is taken over once more
     order, begins, ends, _ = runs(instances)
     listed, those = numbers[order], instances[order]
@@ -287,7 +287,7 @@ def stored_unique(running: Running, query: QueryText, window: Kept, count: int) 
     if not (window.lists_keys or forever):
         held, order = _listed(running, query, "head", count)
         numbers = NumberColumn(arrays[f"{prefix}_held"][order]) if window.length else None
-    own, instances = key_owners(running, query)
+    own, instances = key_owners(running, query, f"{prefix}_u_k")
     nodes = arrays[f"{prefix}_head" if forever else f"{prefix}_node"][own]
     if window.lists_keys:
         # Those of a batch, or counted, are in the order in which they came: a node that is free again is used first.

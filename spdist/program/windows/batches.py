@@ -19,7 +19,7 @@ from spdist.program.parts import Event, QueryText
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.dues import window_dues, with_due
+from spdist.program.states.dues import next_wakes, window_dues, with_due
 from spdist.program.states.nodes import rows_of, stored_list
 from spdist.program.states.totals import first_or_copied, load_copied, stored_copies
 from spdist.program.states.window import ListStates, Loaded, noted_numbers
@@ -161,12 +161,11 @@ class BatchStates(ListStates):
         """Return the end of the open period, and the wake-ups; that of a key that sleeps is asked for again."""
         if not query.read.timed:
             return ValueColumn([None] * count), nothing(count)
-        arrays, span = running.arrays, self.window.span
-        ending, asleep = int(arrays[f"{query.name}_ending"][0]), int(arrays[f"{query.name}_asleep"][0])
+        ending, asleep = (int(running.arrays[f"{query.name}_{name}"][0]) for name in ("ending", "asleep"))
         dues = window_dues(running, query, count)
         if asleep:
             # Periods that ended while it slept have put out nothing: the open one ends behind all that has fired
-            ending += max(0, (int(arrays["timers_until"][0]) - ending) // span + 1) * span
+            ending = int(next_wakes(running, ending, self.window.span))
             # Operators know no sleep: the key that has opened the first period is woken at the end of each
             dues = with_due(dues, numpy.arange(count) == asleep - 1, ending)
         return ValueColumn([None if ending == EARLIEST else ending] * count), dues

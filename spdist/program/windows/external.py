@@ -26,7 +26,7 @@ from spdist.program.parts import Event, QueryText, indent
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.dues import window_dues, with_due
+from spdist.program.states.dues import asked_again, window_dues
 from spdist.program.states.nodes import rows_of, stored_list
 from spdist.program.states.totals import first_or_copied, load_copied, stored_copies
 from spdist.program.states.window import ListStates, Loaded, noted_numbers
@@ -337,10 +337,8 @@ def stored_times(running: Running, query: QueryText, window: Batched, count: int
     is_open, dues = ending != EARLIEST, window_dues(running, query, count)
     if window.timeout:
         asleep = is_open & (running.arrays[f"{query.name}_asleep"][:count] != 0)
-        until = int(running.arrays["timers_until"][0])
         # Timeouts that were over meanwhile have found nothing to release
-        awaited[asleep] += numpy.maximum(0, (until - awaited[asleep]) // window.timeout + 1) * window.timeout
-        dues = with_due(dues, asleep, awaited[asleep])
+        awaited, dues = asked_again(running, dues, awaited, asleep, window.timeout)
     begin[~is_open], reached[~is_open], awaited[~is_open] = window.start or 0, 0, 0
     numbers = (begin, ending, reached, awaited, is_open & (flushed != 0))
     nulls = (None, ~is_open, None, None, None)

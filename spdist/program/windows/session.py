@@ -25,7 +25,7 @@ from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
 from spdist.program.states.dues import load_dues, window_dues
-from spdist.program.states.key_words import key_numbers, spread_hashes
+from spdist.program.states.key_words import key_numbers, key_owners, spread_hashes, words_of_keys
 from spdist.program.states.nodes import events_of_nodes, stored_list, walked
 from spdist.program.states.window import ListStates
 from spdist.program.windows.kinds import WindowCall
@@ -168,8 +168,6 @@ class SessionStates(ListStates):
         if self.window.key is None:
             return numpy.arange(count), numpy.arange(count), ValueColumn([None] * count)
         table = f"{query.name}_s_k"
-        slots = running.arrays[f"{table}_slots"]
-        numbers = numpy.sort(slots[slots >= 0])
-        words = running.arrays[f"{table}_keys"].reshape(-1, running.program.arrays.tables[table].width)[numbers]
-        keys = running.values.stored(words[:, -2], words[:, -1], Type.STRING)
-        return numbers, numpy.zeros(len(numbers), numpy.int64) if query.keyed is None else words[:, 0], keys
+        numbers, owners = key_owners(running, query, table)
+        words = words_of_keys(running, table, numbers)
+        return numbers, owners, running.values.stored(words[:, -2], words[:, -1], Type.STRING)

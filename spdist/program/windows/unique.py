@@ -30,7 +30,7 @@ from spdist.program.parts import QueryText
 from spdist.program.registry import WINDOWS
 from spdist.program.running.running import Running
 from spdist.program.shape import Read
-from spdist.program.states.dues import load_dues, window_dues, with_due
+from spdist.program.states.dues import asked_again, load_dues, window_dues
 from spdist.program.states.totals import load_copied, stored_copies
 from spdist.program.states.unique import UniqueState, list_keys, load_sent, load_unique, stored_unique
 from spdist.program.states.window import WindowStates
@@ -218,13 +218,12 @@ class UniqueStates(WindowStates):
         is_known = found.sizes > 0 if came is None else came[:count] != 0
         copied: Column = copies
         if self.window.time is not None:
-            copied = in_turn(is_known, [_nulls(~is_known), copies.at(numpy.flatnonzero(is_known))])
-        found = replace(found, copied=copied, dues=window_dues(running, query, count))
-        return self.written(query.read, self.with_periods(running, query, found))
+            copied = _or_null(is_known, copies.at(numpy.flatnonzero(is_known)))
+        return self.written(query.read, self.with_dues(running, query, replace(found, copied=copied)))
 
-    def with_periods(self, running: Running, query: QueryText, found: UniqueState) -> UniqueState:
-        """Return what is held with the ends of open periods; keys that sleep ask for their wake-ups again."""
-        return found
+    def with_dues(self, running: Running, query: QueryText, found: UniqueState) -> UniqueState:
+        """Return what is held with the wake-ups asked for, and with the ends of open periods."""
+        return replace(found, dues=window_dues(running, query, len(found.sizes)))
 
     def fresh(self, read: Read) -> Any:
         """Return the state of a window that has seen nothing."""
@@ -308,7 +307,7 @@ class UniqueBatchStates(UniqueStates):
             none,
             ListColumn(list, NumberColumn(before.sizes()), _released(before.items_held(), before.sizes(), released_at)),
             noted=noted,
-            copied=in_turn(known, [_nulls(~known), copied]),
+            copied=_or_null(known, copied),
             dues=dues,
         )
 
@@ -338,7 +337,7 @@ class UniqueBatchStates(UniqueStates):
                 HashMapColumn(sizes, held.keys, rows, held.number("capacity")),
                 replace(held.before, held=sent),
                 NumberColumn(released),
-                in_turn(known, [_nulls(~known), resets]),
+                _or_null(known, resets),
             ],
         )
         if window.span:
@@ -350,20 +349,17 @@ class UniqueBatchStates(UniqueStates):
         times = dict(zip(TIMES, (self.window.start or 0, None, 0, 0, False), strict=True))
         return {"reset_at": EARLIEST, **times}
 
-    def with_periods(self, running: Running, query: QueryText, found: UniqueState) -> UniqueState:
-        """Return what is held with the ends of open periods; keys that sleep ask for their wake-ups again."""
+    def with_dues(self, running: Running, query: QueryText, found: UniqueState) -> UniqueState:
+        """Return what is held with the wake-ups asked for, and with the ends of open periods."""
         count, span = len(found.sizes), self.window.span
         if not span:
-            return found
+            return UniqueStates.with_dues(self, running, query, found)
         if self.window.time is not None:
             times, dues = stored_times(running, query, self.window, count)
             return replace(found, noted={**found.noted, **dict(zip(TIMES, times.parts(5), strict=True))}, dues=dues)
-        ending, asleep = (running.arrays[f"{query.name}_{name}"][:count].copy() for name in ("ending", "asleep"))
-        asleep = asleep != 0
+        ending, asleep = (running.arrays[f"{query.name}_{name}"][:count] for name in ("ending", "asleep"))
         # Periods that ended while it slept have put out nothing: the open one ends behind all that has fired
-        until = int(running.arrays["timers_until"][0])
-        ending[asleep] += numpy.maximum(0, (until - ending[asleep]) // span + 1) * span
-        dues = with_due(window_dues(running, query, count), asleep, ending[asleep])
+        ending, dues = asked_again(running, window_dues(running, query, count), ending, asleep != 0, span)
         return replace(found, noted={**found.noted, "ending": NumberColumn(ending, ending == EARLIEST)}, dues=dues)
 
 
@@ -385,6 +381,6 @@ def _flags(numbers: Column) -> Column:
     return NumberColumn(numbers_of(numbers)[0] != 0)
 
 
-def _nulls(those: Any) -> Column:
-    """Return as many nulls as there are of those, an array of bools."""
-    return ValueColumn([None] * int(numpy.count_nonzero(those)))
+def _or_null(known: Any, values: Column) -> Column:
+    """Return values where they are known, an array of bools, and nulls in between."""
+    return in_turn(known, [ValueColumn([None] * int(numpy.count_nonzero(~known))), values])
